@@ -30,7 +30,8 @@ export class HostPace {
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
 
   /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
-  begin(host: string, nowMs: number): number {
+  begin(hostname: string, nowMs: number): number {
+    const host = hostname.replace(/\.$/, '')
     const begins = this.begins.get(host) ?? []
     const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
     if (oldest + SECOND_MS > nowMs) return oldest + SECOND_MS - nowMs

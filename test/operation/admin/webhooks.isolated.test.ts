@@ -103,8 +103,8 @@ describe('a webhook endpoint', () => {
   })
 
   it('shows its secret once', async () => {
-    await subscriber.createClient()
     const { id, secret } = await create()
+    await subscriber.createClient()
     await sql('UPDATE webhook_endpoints SET position = 1 WHERE id = ?', id)
     const span = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
     const responses = [
@@ -287,6 +287,7 @@ describe('a replay', () => {
     const { id } = await create({ url: `${receiver.url}/hook` })
     for (const name of ['One', 'Two', 'Three']) await subscriber.createClient(name)
     await subscriber.deliver()
+    await sql("UPDATE webhook_endpoints SET created_at = unixepoch('2026-01-01') * 1000 WHERE id = ?", id)
     await sql(
       "UPDATE changes SET at = unixepoch('2026-01-01') * 1000 + (sequence - 1) * 86400000 WHERE company_id = ?",
       company.id,
@@ -317,8 +318,10 @@ describe('a replay', () => {
     const { id } = await deliverDays()
     const early = { from: '2025-01-01T00:00:00Z', to: '2026-01-01T00:00:00Z' }
     expect((await as('POST', path(`${id}/replay`), early)).status).toBe(409)
-    await sql('UPDATE webhook_endpoints SET position = 1 WHERE id = ?', id)
-    expect((await as('POST', path(`${id}/replay`), span)).status).toBe(409)
+    for (const state of ['position = 1', "position = 3, created_at = unixepoch('2026-01-03') * 1000"]) {
+      await sql(`UPDATE webhook_endpoints SET ${state} WHERE id = ?`, id)
+      expect((await as('POST', path(`${id}/replay`), span)).status).toBe(409)
+    }
     expect((await as('GET', path(id))).body.replaying).toBe(false)
   })
 

@@ -138,7 +138,9 @@ export async function replaceSecret(context: AdminContext, id: string, present: 
 
 /** Finds the first and last change of a time span already sent to an endpoint; null if none is kept. */
 export async function findSpan({ companyId, db }: AdminContext, id: string, from: number, to: number) {
-  const position = sql`(SELECT position FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
+  const own = (column: string) =>
+    sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
+  const isSent = sql`at >= ${own('created_at')} AND sequence <= ${own('position')}`
   const [[span]] = await db.read([
     orm
       .select({
@@ -146,7 +148,7 @@ export async function findSpan({ companyId, db }: AdminContext, id: string, from
         last: sql<number | null>`max(sequence)`.as('last'),
       })
       .from(changes)
-      .where(sql`company_id = ${companyId} AND at >= ${from} AND at < ${to} AND sequence <= ${position}`),
+      .where(sql`company_id = ${companyId} AND at >= ${from} AND at < ${to} AND ${isSent}`),
   ])
   return span?.first != null && span.last !== null ? { first: span.first, last: span.last } : null
 }
