@@ -7,10 +7,10 @@ import { CommandError, optional, required, runCommand } from './command.ts'
 import { listing, operation, request, someOf, time } from './operator.ts'
 import { TARGET_HELP } from './target.ts'
 
-const HELP = `'create' prints a new token once, alone on standard output. 'list' shows names, permissions and times. 'rotate' prints
-the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere within 30 seconds.
-A company has at most ${api.ACTIVE_TOKENS_MAX} active tokens; 'list --company ID' counts them. Both tokens of a rotation count until the old
-one ends: with ${api.ACTIVE_TOKENS_MAX} of them use '--overlap 0s'.
+const HELP = `'create' prints a new token once, alone on standard output with 'npm run -s'. 'list' shows names, permissions
+and times. 'rotate' prints the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere
+within 30 seconds. A company has at most ${api.ACTIVE_TOKENS_MAX} active tokens; 'list --company ID' counts them. Both tokens of
+a rotation count until the old one ends: with ${api.ACTIVE_TOKENS_MAX} of them use '--overlap 0s'.
 
   --company ID       of the company, as in its seed file
   --name NAME        what the token is for

@@ -138,8 +138,8 @@ export function describeLimits(limits: Limits, now: number): string {
 export function refusalOf(limits: Limits, now: number): ApiError {
   const [requests, ...times] = limitsOf(limits, now)
   const refusing = [requests, ...times].filter(({ left }) => left <= 0)
-  // A request that counts as several may be refused although some are left.
-  const { seconds, problem } = refusing.sort((a, b) => a.seconds - b.seconds).at(-1) ?? requests
+  const several = { ...requests, problem: `It counts as several requests, and ${requests.left} are left` }
+  const { seconds, problem } = refusing.sort((a, b) => a.seconds - b.seconds).at(-1) ?? several
   return rateLimited(seconds, problem)
 }
 

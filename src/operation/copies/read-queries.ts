@@ -2,16 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { type Database, statement } from '../../kernel/db/client.ts'
 import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import {
-  CONTENT,
-  DIRECTORY_TABLES,
-  type Key,
-  type Line,
-  type Row,
-  type TablePlan,
-  UNITS,
-  type Value,
-} from './tables.ts'
+import { CONTENT, DIRECTORY_TABLES, type Key, type Line, type Row, type TablePlan, UNITS } from './tables.ts'
 
 // The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
 
@@ -47,7 +38,7 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Value[]): SQL {
+export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Row['id'][]): SQL {
   if (!owner) return sql`0`
   const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
   const owners = owner.through

@@ -80,12 +80,10 @@ function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
   if (plan.sharedId === 'new') delete values.id
   const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(rows)}) AS line`
   const order = isLarge ? sql`` : sql`ORDER BY line.key`
-  const insert = (conditions: SQL[]) =>
-    insertRow(
-      tableOf(plan.table),
-      values,
-      sql`${from} WHERE ${sql.join([sql`true`, ...conditions], sql` AND `)} ${order}`,
-    )
+  const insert = (conditions: SQL[]) => {
+    const isMeant = sql.join([sql`true`, ...conditions], sql` AND `)
+    return insertRow(tableOf(plan.table), values, sql`${from} WHERE ${isMeant} ${order}`)
+  }
   return { read, values, insert }
 }
 

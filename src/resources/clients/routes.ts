@@ -4,15 +4,7 @@ import { openPage } from '../../kernel/api/paging.ts'
 import { fold } from '../../kernel/db/search.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import {
-  type ClientKey,
-  type ClientRow,
-  changeOf,
-  creationOf,
-  findClient,
-  listClients,
-  replacementOf,
-} from './queries.ts'
+import { type ClientRow, changeOf, creationOf, findClient, listClients, replacementOf } from './queries.ts'
 
 /** The changes of clients, for routes of their own and for batches. */
 export const operations = [
@@ -41,7 +33,7 @@ function reply(row: ClientRow | undefined) {
 }
 
 /** The email of the query wins over the path, which has an id or an email. */
-function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>): ClientKey {
+function keyOf({ params, query }: Omit<Input<typeof contract.readClient>, 'body'>) {
   if (query.email !== undefined) return { emailKey: fold(query.email) }
   const id = parseId(params.id)
   if (id !== null) return { clientId: id }

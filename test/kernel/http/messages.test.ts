@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
-import { rateLimited } from '../../../src/kernel/gate/limits.ts'
+import { rateLimited, refusalOf } from '../../../src/kernel/gate/limits.ts'
 import { adminCall } from '../../support/admin.ts'
 import { call, mintCompany } from '../../support/app.ts'
 
@@ -279,6 +279,8 @@ describe('an error of the request as a whole', () => {
     expect(error.details).toMatchObject({ retry_after: 12 })
     expect(error.headers).toEqual({ 'Retry-After': '12' })
     expect(rateLimited(1).message).toMatch(/retry after 1 second$/)
+    const { message } = refusalOf({ window: { startedAt: 0, count: 201, databaseMs: 0 } }, 0)
+    expect(message).toBe('It counts as several requests, and 99 are left: retry after 60 seconds')
   })
 
   it('says that a description takes no query, without a token', async () => {

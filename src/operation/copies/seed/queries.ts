@@ -143,8 +143,8 @@ export function saveCompany({ companyId, now }: LoadContext, { company, order_st
     ELSE ${companies.updated_at} END`
   const created_at = sql`iif(${isFiles}, ${times.created_at}, ${companies.created_at})`
   const raised = raiseTo(LAST_IDS, company)
-  // That of a new company is 1000.
-  const last_invoice_number = sql`iif(${isFiles}, ${company.last_invoice_number ?? 1000}, ${raised.last_invoice_number})`
+  const number = company.last_invoice_number ?? companies.last_invoice_number.default
+  const last_invoice_number = sql`iif(${isFiles}, ${number}, ${raised.last_invoice_number})`
   const set = { ...replaced, ...raised, last_invoice_number, created_at, updated_at }
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
