@@ -61,6 +61,7 @@ describe('a seed file', () => {
     ['order_statuses.1.is_default', true, '`order_statuses` must contain only one with `is_default`'],
     ['thread_contexts.0.thread_id', undefined, '`thread_contexts[0].thread_id` '],
     ['thread_contexts.0.client_data', [], 'must be an object or null'],
+    ['thread_contexts.0.legacy_thread_id', 'a b/c', 'legacy_thread_id` must be 1 to 255 characters of A-Z'],
     ['integrations.supplier_c', {}, '`integrations.supplier_c` is not a known field'],
     [
       'integrations.supplier_b.base_url',

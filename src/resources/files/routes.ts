@@ -52,7 +52,9 @@ export const routes = [
   route(contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {
     const listing = await listOrderFiles(context, orderId, legacyThreadId)
     if (!listing) return { files: [], configured: false, truncated: false }
-    return { files: listing.files.map(presentFile), configured: true, truncated: listing.truncated }
+    // Not the marker that another program has put for the folder, which is no file.
+    const files = listing.files.filter(({ key }) => isBelow(keyPrefix(context.companyId, orderId), key))
+    return { files: files.map(presentFile), configured: true, truncated: listing.truncated }
   }),
 
   route(contract.presignDownload, ({ params: { orderId }, query: { path } }, context) =>

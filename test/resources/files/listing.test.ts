@@ -35,6 +35,17 @@ describe('a listing', () => {
     expect(body).toMatchObject({ configured: true, truncated })
   })
 
+  it('has only what can be downloaded and deleted: no marker of the folder, no key with dots as a segment', async () => {
+    const prefix = `orders/${company.id}/${company.orderId}/`
+    const keys = [prefix, `${prefix}a/../b`, `${prefix}email/`, `${prefix}x`]
+    await fillBucket(
+      bucket,
+      keys.map((key) => ({ key, size: 0, lastModified: '2026-03-02T09:30:00.000Z' })),
+    )
+    const { body } = await list()
+    expect(body.files.map(({ path }: { path: string }) => path)).toEqual([`${prefix}email/`, `${prefix}x`])
+  })
+
   it('returns 502 after a first page of over 1,000 keys', async () => {
     await fill(2_500, { pageSize: 1_001 })
     const before = await callCount()

@@ -13,6 +13,7 @@ import {
 } from '../../../kernel/api/contract.ts'
 import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
+import { legacyThreadId } from '../../../resources/files/contract.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, hasPossibleTotal, paidAt } from '../../../resources/orders/element-contract.ts'
 import { field, integrationsFile } from './integrations-file.ts'
@@ -244,7 +245,7 @@ const threadId = oneLine(255)
 
 const threadContext = z.strictObject({
   thread_id: field('The id of the thread in the mail system.', threadId),
-  legacy_thread_id: field('The id by which the API finds the thread.', orNull(threadId)),
+  legacy_thread_id: field('The id by which the API finds the thread.', orNull(legacyThreadId)),
   sender_email: field('The email address of the sender.', orNull(trimmed(320))),
   client_id: field('The id of a client, as text.', line),
   client_data: field('The client as an object, with its `id`.', jsonObject),
