@@ -23,7 +23,7 @@ export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | 
   )
 }
 
-const VERSION = /(?<=^|[\s,])"(\d{1,15})(?:-[0-9a-f]*)?"/g
+const VERSION = /(?<=^|[\s,])"([1-9]\d{0,14})(?:-[0-9a-f]+)?"/g
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
 export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit'] as const

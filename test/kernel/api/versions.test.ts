@@ -61,6 +61,8 @@ const FORMS: Condition[] = [
   ['a list with a weak one only', () => '"7",W/"1"', 412],
   ['a tag of no version', () => '"x"', 412],
   ['a list without it', () => '"2", W/"3-abc"', 412],
+  ['a version with a zero in front', () => '"01"', 412],
+  ['a version with a dash and nothing', () => '"1-"', 412],
   ['another digit in front', (etag) => etag.replace('"1', '"11'), 412],
   ['an empty list', () => ' , ', 412],
 ]
