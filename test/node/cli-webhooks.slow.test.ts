@@ -123,6 +123,7 @@ describe('npm run webhooks', () => {
     const state = await stateWithShop()
     const { id } = await create(state, '--url', 'https://hooks.example/')
     runSql(state, "UPDATE changes SET at = unixepoch('2026-01-01') * 1000 + sequence * 86400000")
+    runSql(state, 'UPDATE webhook_endpoints SET created_at = 0')
     expect((await run(state, 'replay', id, '--from', '2026-01-03', '--to', '2026-01-04')).code).toBe(0)
     const places = 'SELECT replay_position AS first, replay_end AS last FROM webhook_endpoints'
     expect(runSql(state, places)).toEqual([{ first: 1, last: 3 }])

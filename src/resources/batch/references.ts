@@ -1,10 +1,12 @@
 import { levelsOf } from '../../kernel/api/contract.ts'
-import { type ApiError, type Issue, invalid } from '../../kernel/http/errors.ts'
+import { ApiError, type Issue, invalid } from '../../kernel/http/errors.ts'
 
 /** The only member of an object that stands for a value of an earlier result. */
 export const REFERENCE = '$ref'
 /** References are found down to here. */
 const REFERENCE_DEPTH_MAX = 20
+/** The characters that all references of a batch may name: they could make a small batch a huge one. */
+const REFERENCED_MAX = 1_048_576
 /** Deeper bodies would overflow the stack of the runtime's JSON writer. */
 const DEPTH_MAX = 500
 
@@ -39,28 +41,36 @@ export function positionsOf(body: unknown, own: number): number[] {
   return [...new Set(positions)].filter((position) => position < own)
 }
 
-type Outcome = { value: { body: unknown } } | { error: ApiError }
+type OutcomeOf = (position: number) => { value: { body: unknown } } | { error: ApiError }
 
 /**
+ * @param lengths of what the references of each operation name: that of this one is added
  * @throws ApiError 400 that names each reference that has another form, is to no earlier operation, to one that failed,
- *   or to what its result does not have
+ *   or to what its result does not have; 413 where the references of the batch name too much
  */
-export function resolveReferences(body: unknown, own: number, outcomeOf: (position: number) => Outcome): unknown {
+export function resolveReferences(body: unknown, own: number, outcomeOf: OutcomeOf, lengths: number[]): unknown {
   const isTooDeep = levelsOf(body).some((_, depth) => depth > DEPTH_MAX)
   if (isTooDeep) throw invalid([{ path: '', message: `must have at most ${DEPTH_MAX} levels` }])
   if (referencesIn(body).length === 0) return body
   const resolved = structuredClone(body)
   const issues: Issue[] = []
+  let length = 0
   for (const { path, sent, set } of referencesIn(resolved)) {
     const found = find(sent, own, outcomeOf)
     if ('problem' in found) issues.push({ path: `${path}.${REFERENCE}`, message: found.problem })
     else set(found.value)
+    length += 'value' in found ? String(found.value).length : 0
   }
   if (issues.length > 0) throw invalid(issues)
+  const others = lengths.reduce((sum, each, position) => sum + (position === own ? 0 : each), 0)
+  const message = `The references of a batch must name at most ${REFERENCED_MAX} characters`
+  const details = { limit_bytes: REFERENCED_MAX }
+  if (others + length > REFERENCED_MAX) throw new ApiError('too_large', { message, details })
+  lengths[own] = length
   return resolved
 }
 
-function find(sent: unknown, own: number, outcomeOf: (position: number) => Outcome) {
+function find(sent: unknown, own: number, outcomeOf: OutcomeOf) {
   const reference = parse(sent)
   if (!reference) {
     return { problem: 'must be the position of an earlier operation and a path in its result, such as 0.client.id' }
@@ -72,7 +82,8 @@ function find(sent: unknown, own: number, outcomeOf: (position: number) => Outco
   if ('error' in outcome) return { problem: `names operation ${position}, which failed` }
   let value: unknown = outcome.value.body
   // In JSON a list has no `length`, which is its own property, but not enumerable.
-  for (const name of names) value = isObject(value) && Object.keys(value).includes(name) ? value[name] : undefined
+  for (const name of names)
+    value = isObject(value) && Object.getOwnPropertyDescriptor(value, name)?.enumerable ? value[name] : undefined
   if (value === undefined) return { problem: `names nothing in the result of operation ${position}` }
   return isObject(value) ? { problem: 'must name a single value, not an object' } : { value }
 }

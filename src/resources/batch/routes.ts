@@ -21,7 +21,9 @@ const byMethod = Map.groupBy(all, ({ contract }): string => contract.method)
 
 export const routes = [
   route(contract.runBatch, async ({ body }, context) => {
-    const outcomes = await runWrites(context, body.operations.map(planOf))
+    const lengths: number[] = []
+    const plans = body.operations.map((sent, position) => planOf(sent, position, lengths))
+    const outcomes = await runWrites(context, plans)
     const results = outcomes.map((outcome, position) => present(outcome, context, body.operations[position]))
     return { results, transactions: Math.max(0, ...results.map(({ transaction }) => transaction ?? 0)) }
   }),
@@ -29,7 +31,7 @@ export const routes = [
 
 type Reply = { body: unknown }
 
-function planOf(sent: contract.BatchOperation, position: number): Planned<Reply, RequestContext> {
+function planOf(sent: contract.BatchOperation, position: number, lengths: number[]): Planned<Reply, RequestContext> {
   const { items, invoice_items } = Object(sent.body)
   // A new order has no lines to remove.
   const removed = sent.method !== 'POST' && (items ?? invoice_items) ? LINES_REMOVED : 0
@@ -43,7 +45,7 @@ function planOf(sent: contract.BatchOperation, position: number): Planned<Reply,
         segments.map(([name, segment]) => [name, decodePath(segment, operation.contract.invalidParams)]),
       )
       if (sent.if_match !== undefined) refuseCondition(operation.contract, 'if_match')
-      const input = inputOf(operation, params, resolveReferences(sent.body, position, outcomeOf))
+      const input = inputOf(operation, params, resolveReferences(sent.body, position, outcomeOf, lengths))
       // Otherwise the write would name the header.
       versionsOf(sent.if_match ?? null, 'if_match')
       return operation.write(input, { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null })

@@ -47,6 +47,34 @@ describe('a batch whose operations name earlier results', () => {
     })
   })
 
+  it('is refused with 413 before it is built where the references of one operation name too much', async () => {
+    const x = ref('0.client_data.x')
+    const put = (name: string, client_data: object): Sent => {
+      return { method: 'PUT', path: `/mail/threads/${name}`, body: { client_id: String(clientId), client_data } }
+    }
+    const wide = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`k${index}`, x]))
+    const response = await run([put('long', { x: 'a'.repeat(250_000) }), put('wide', wide), put('one', { x })])
+    expect(statusesOf(response)).toEqual([200, 413, 200])
+    expect(response.body.results[1].body.error.message).toBe(
+      'The references of a batch must name at most 1048576 characters',
+    )
+  })
+
+  it('takes no references of all operations together over the limit, and gives the same again for its key', async () => {
+    const description = ref('0.project.description')
+    const items = Array.from({ length: 9 }, () => ({ title: 'x', description }))
+    const order = (body: object): Sent => ({
+      method: 'POST',
+      path: '/orders',
+      body: { title: 'A', client_id: clientId, ...body },
+    })
+    const operations = [order({ description: '😀'.repeat(10_000) }), ...Array(8).fill(order({ invoice_items: items }))]
+    const send = () => company.call('POST', '/batch', { operations }, { 'idempotency-key': 'references' })
+    const response = await send()
+    expect(statusesOf(response)).toEqual([...Array(6).fill(200), ...Array(3).fill(413)])
+    expect((await send()).body).toEqual(response.body)
+  })
+
   it('names an element of a list, which has no length', async () => {
     const order = (body: object): Sent => ({ method: 'POST', path: '/orders', body })
     const { body } = await run([
