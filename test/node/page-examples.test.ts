@@ -153,7 +153,7 @@ const ROWS: Record<string, Record<string, string | number>[]> = {
   webhook_endpoints: [
     {
       ...{ company_id: 1, id: ENDPOINT, url: 'https://hooks.ridgeline.example/crm', secret: '', position: 4711 },
-      ...{ event_types: JSON.stringify(EVENT_TYPES), ...times },
+      ...{ event_types: JSON.stringify(EVENT_TYPES), created_at: Date.parse('2026-02-01T09:00:00Z'), updated_at: AT },
     },
   ],
   webhook_deliveries: [
