@@ -42,11 +42,12 @@ const NO_REQUEST = { request_id: null, request_body: null } as const
  * fails.
  */
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
-  const { events, link, source, version, isDeleted } = await loadOrder(delivery, orderId, Date.now())
+  const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
   if (version !== delivery.connection.version) return 'halt'
   const remote = link?.external_id ? 'linked' : 'unknown'
-  const { next, dropped } = planOrder(events, link && !isRemoved(link) ? remote : 'absent', isDeleted)
+  const invoice = link && !isRemoved(link) ? remote : 'absent'
+  const { next, dropped } = planOrder(events, invoice, source?.project.deleted)
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
   if (!next || !event || event.next_attempt_at > Date.now()) return 'idle'

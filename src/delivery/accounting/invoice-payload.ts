@@ -2,7 +2,7 @@ import type { clients, invoiceItems, invoices, orders, taxes } from '../../kerne
 import { computeTotals, fromCents, lineTotal, type Totals } from '../../resources/orders/totals.ts'
 
 export interface InvoiceSource {
-  project: Pick<typeof orders.$inferSelect, 'title' | 'description' | 'created_date' | 'deadline'>
+  project: Pick<typeof orders.$inferSelect, 'title' | 'description' | 'created_date' | 'deadline' | 'deleted'>
   invoice: Pick<
     typeof invoices.$inferSelect,
     'number' | 'due_date' | 'tax_exempt' | 'discount_hundredths' | 'discount_amount_type' | 'discount_type'

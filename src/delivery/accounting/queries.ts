@@ -115,8 +115,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
   const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
-  const sorted = events.filter(isNotDone).sort((a, b) => a.id - b.id)
-  return { events: sorted, link, source, version: open?.version ?? null, isDeleted: core?.project.deleted }
+  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source, version: open?.version ?? null }
 }
 
 /** Lists the ids of those invoices that other orders are linked to. */

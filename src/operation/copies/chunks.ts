@@ -1,3 +1,8 @@
+import { Buffer } from 'node:buffer'
+
+/** The bytes of a value as JSON, whose escapes may be six times as long as a text. */
+export const bytesOf = (value: unknown) => Buffer.byteLength(JSON.stringify(value))
+
 /**
  * Splits a list into groups that each stay within limits; an item over a limit is a group by itself.
  *

@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn } from 'drizzle-orm/sqlite-core'
 import { orm, type Statements, statement } from '../../kernel/db/client.ts'
@@ -6,7 +5,7 @@ import { insertRow, named, tableOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
-import { splitBySize } from './chunks.ts'
+import { bytesOf, splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
 import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
 
@@ -14,18 +13,16 @@ import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type Sequences, type
 
 type Statement = Statements[number]
 
-/** Limits the JSON of one statement, which has escapes: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
+/** Limits the JSON of one statement: D1 takes 2,000,000 bytes. A longer row is bound value by value. */
 const STATEMENT_BYTES = 400_000
 const STATEMENT_ROWS = 100
 /** Limits the keys that one statement removes: they are bound as one JSON text, below the 2 MB of D1's values. */
 const REMOVED_KEYS = 1_000
 
-const lengthOf = (row: Row) => Buffer.byteLength(JSON.stringify(row))
-
 /** The rows of lines in groups for one statement each; those of parts also have the key and version of their owner. */
 function splitLines(lines: readonly Line[]): Row[][] {
   const rows = lines.map(({ row, of }): Row => (of ? { ...row, of_id: of[0], of_version: of[1] } : row))
-  return splitBySize(rows, (row) => [1, lengthOf(row)], [STATEMENT_ROWS, STATEMENT_BYTES])
+  return splitBySize(rows, (row) => [1, bytesOf(row)], [STATEMENT_ROWS, STATEMENT_BYTES])
 }
 
 /**
@@ -73,7 +70,7 @@ const readLine = (name: string) => sql.raw(`line.value ->> '$.${name}'`)
 function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
   const [first = {}] = rows
   // A value over the limit of a text is bound by itself.
-  const isLarge = rows.length === 1 && lengthOf(first) > STATEMENT_BYTES
+  const isLarge = rows.length === 1 && bytesOf(first) > STATEMENT_BYTES
   const read = (name: string) => (isLarge ? sql`${first[name] ?? null}` : readLine(name))
   const values: Record<string, SQL | number> = { company_id: companyId }
   for (const name of Object.keys(first)) values[name === 'id' ? (plan.idColumn ?? name) : name] = read(name)

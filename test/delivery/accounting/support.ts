@@ -94,6 +94,7 @@ export function makeOrder(fields: Partial<Fields> = {}): InvoiceSource {
     description: 'Print on the front',
     created_date: '2026-01-31',
     deadline: '2026-02-28',
+    deleted: false,
     number: '1001',
     due_date: null,
     tax_exempt: false,

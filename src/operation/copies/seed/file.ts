@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import {
   accountingId,
@@ -16,6 +15,7 @@ import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { legacyThreadId } from '../../../resources/files/contract.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, hasPossibleTotal, paidAt } from '../../../resources/orders/element-contract.ts'
+import { bytesOf } from '../chunks.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
 /** Leaves room for ids that the API assigns above the highest one of a seed. */
@@ -187,7 +187,7 @@ const invoice = z
 
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
-  z.refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
+  z.refine((value) => bytesOf(value) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
 /** A deeper value would overflow the recursion of `z.json()` and `JSON.stringify`, and Zod would drop `__proto__`. */
 const shallow = z.unknown().check(
   z.refine((value) => isStorable(value, JSON_MAX_DEPTH), {

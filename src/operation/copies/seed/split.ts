@@ -1,6 +1,5 @@
-import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
-import { splitBySize } from '../chunks.ts'
+import { bytesOf, splitBySize } from '../chunks.ts'
 import { LISTS } from '../tables.ts'
 import type { SeedInput } from './file.ts'
 import { type KnownIds, numbered, REFERENCES } from './rows.ts'
@@ -70,7 +69,6 @@ function listElements(file: SeedInput): Element[] {
   ]
 }
 
-const bytesOf = (value: object) => Buffer.byteLength(JSON.stringify(value))
 const rowsOf = ({ invoice, artworks = [] }: Order) => {
   const { items = [], payments = [] } = invoice ?? {}
   return (invoice ? 2 : 1) + items.length + payments.length + artworks.length
