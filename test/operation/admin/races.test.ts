@@ -73,6 +73,10 @@ describe('an import beside another request', () => {
     const shop = await openShop()
     const other = () => call(shop.token, 'POST', '/clients', { company_name: 'api' })
     const file = { company: shop.company, clients: [{ id: 100, company_name: 'file' }] }
+    // Another company has begun an import of the same name.
+    const neighbour = await openShop()
+    const begun = { ...partsOf(file)[0], file: { company: neighbour.company } }
+    expect((await adminCall('POST', `${neighbour.path}/imports`, begun)).status).toBe(200)
     const { status } = await load(shop, interruptedBy(other, number), file, { into_empty: true })
     const names = await sql('SELECT company_name FROM clients WHERE company_id = ? ORDER BY id', shop.company.id)
     // If nothing interrupted its batches, or only after the rows were loaded.

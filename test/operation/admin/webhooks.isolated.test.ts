@@ -285,11 +285,16 @@ describe('a replay', () => {
   async function deliverDays() {
     const receiver = new Receiver('')
     const { id } = await create({ url: `${receiver.url}/hook` })
-    for (const name of ['One', 'Two', 'Three']) await subscriber.createClient(name)
+    const neighbour = await mintCompany()
+    for (const name of ['One', 'Two', 'Three']) {
+      await subscriber.createClient(name)
+      await neighbour.call('POST', '/clients', { company_name: name })
+    }
     await subscriber.deliver()
     await sql("UPDATE webhook_endpoints SET created_at = unixepoch('2026-01-01') * 1000 WHERE id = ?", id)
+    // Each of the company's changes is of another day, all of the neighbour's are of the second.
     await sql(
-      "UPDATE changes SET at = unixepoch('2026-01-01') * 1000 + (sequence - 1) * 86400000 WHERE company_id = ?",
+      "UPDATE changes SET at = unixepoch('2026-01-01') * 1000 + iif(company_id = ?, sequence - 1, 1) * 86400000",
       company.id,
     )
     return { id, receiver }
