@@ -48,16 +48,18 @@ export function digitsOf(text: string): string {
   return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
 }
 
+/** At every place of a phrase's first trigram, FTS5 may read all others: of a longer text only the start is a phrase. */
+const PHRASE_LENGTH = 24
+
+/** Whether what is found must be compared with these texts. */
+export const isCut = (texts: string[]) => texts.some((each) => Array.from(each).length > PHRASE_LENGTH) || undefined
+
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
-function phrase(text: string): string {
-  return `"${text.replaceAll('"', '""')}"`
-}
+const phrase = (text: string) => `"${Array.from(text).slice(0, PHRASE_LENGTH).join('').replaceAll('"', '""')}"`
 
-function isIndexable(folded: string): boolean {
-  return Array.from(folded).length >= TRIGRAM_LENGTH
-}
+const isIndexable = (folded: string) => Array.from(folded).length >= TRIGRAM_LENGTH
 
-/** An FTS5 expression for `text` and `spaced` that requires the whole of `folded` as a substring. */
+/** An FTS5 expression for `text` and `spaced` that requires `folded` as a substring; only its start if that {@link isCut}. */
 export function substringMatch(folded: string): string {
   return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
 }
@@ -65,30 +67,34 @@ export function substringMatch(folded: string): string {
 /**
  * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both.
  *
- * @returns an FTS5 expression, and the same as texts that a row contains
+ * @returns an FTS5 expression, and the same as texts that a row contains; with `isCut` they are to be compared
  */
-export function clientSearch(folded: string): { match: string; folded: string; digits?: string } {
+export function clientSearch(folded: string) {
   const match = substringMatch(folded)
   if (!isIndexable(folded)) return { match, folded, digits: folded }
   const mayBePhone = /^[\d\s()+\p{Pd}\u2212./]+$/u.test(folded.normalize('NFKC'))
   const digits = mayBePhone ? digitsOf(folded) : ''
-  if (!isIndexable(digits)) return { match, folded }
-  return { match: `(${match}) OR (digits : ${phrase(digits)})`, folded, digits }
+  const texts = { folded, isCut: isCut([folded, digits]) }
+  if (!isIndexable(digits)) return { match, ...texts }
+  return { match: `(${match}) OR (digits : ${phrase(digits)})`, ...texts, digits }
 }
 
 /**
- * An FTS5 expression for `text` and `spaced` that requires every word as a substring; null without words. A word that
+ * An FTS5 expression for `text` and `spaced` that requires every word as a substring; null without any. A word that
  * another one contains is left out.
  *
  * The first trigrams of all words are matched first, inside a NOT so that FTS5 does not reorder them among the phrases:
  * for two common words that never occur together, phrases alone take three times as long.
+ *
+ * @returns also the words, as JSON, if its hits are to be compared with them
  */
-export function wordsMatch(q: string): string | null {
+export function wordsSearch(q: string) {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
   const words = all.filter((word) => !all.some((other) => other !== word && other.includes(word)))
   const long = words.filter(isIndexable).map((word) => `text : ${phrase(word)}`)
-  if (words.length < 2) return long[0] ?? words.map(firstTrigram)[0] ?? null
-  return [`((${words.map(firstTrigram).join(' AND ')}) NOT ${NEVER})`, ...long].join(' AND ')
+  const first = words.map(firstTrigram).join(' AND ')
+  const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)
+  return match === '' ? null : { match, cut: isCut(words) && JSON.stringify(words) }
 }
 
 /** Matches nothing: no field is blank. */
@@ -110,6 +116,4 @@ export function inSlot(slot: Placeholder): SQL {
   return sql`BETWEEN ${rowidOf(slot, sql`0`)} AND ${rowidOf(slot, sql`9007199254740991`)}`
 }
 
-export function idOf(rowid: SQL): SQL {
-  return sql`(CAST(${rowid} AS INTEGER) & 9007199254740991)`
-}
+export const idOf = (rowid: SQL) => sql`(CAST(${rowid} AS INTEGER) & 9007199254740991)`

@@ -77,9 +77,6 @@ const summaryMembers = SUMMARY_FIELDS.map((field) =>
 )
 const summary = sql.raw(`json_object(${summaryMembers.join(', ')})`)
 
-/** The columns of a page: without the content of threads that are only scanned. */
-const NAMES = sql.raw(SUMMARY_FIELDS.join(', '))
-
 /** Decodes a summary, and truncates its texts, which remain JSON. */
 function decode(json: string): ThreadSummaryRow {
   const row: ThreadSummaryRow = JSON.parse(json)
@@ -100,14 +97,11 @@ const page = prepareBatch((p: Page) => {
   const follows = sql`company_id = ${p.companyId} AND account_email = ${p.accountEmail}
     AND (created_at, id) < (${p.createdAt}, ${p.id})`
   const isListed = sql`deleted IN (SELECT value FROM json_each(${p.listed})) AND updated_at >= ${p.updatedSince}`
-  const scanned = sql`SELECT ${NAMES} FROM ${emailThreads} WHERE ${follows} ORDER BY ${order} LIMIT ${sql.raw(String(MAX_SCANNED))}`
-  const isFull = sql`(SELECT count(*) FROM (SELECT 1 FROM (${scanned}) WHERE ${isListed} LIMIT ${p.limit})) = ${p.limit}`
+  const scanned = (value: SQL) => sql`(SELECT CASE WHEN ${isListed} THEN ${value} END AS json FROM ${emailThreads}
+    WHERE ${follows} ORDER BY ${order} LIMIT ${sql.raw(String(MAX_SCANNED))}) WHERE json IS NOT NULL LIMIT ${p.limit}`
+  const isFull = sql`(SELECT count(*) FROM (SELECT 1 FROM ${scanned(sql`1`)})) = ${p.limit}`
   return [
-    orm
-      .select({ json: sql<string>`${summary}`.as('json') })
-      .from(sql`(${scanned})`)
-      .where(isListed)
-      .limit(p.limit),
+    orm.select({ json: sql<string>`json` }).from(scanned(summary)),
     // The last thread read, if the listed ones do not fill the page.
     orm.select({ created_at: sql<number>`created_at`, id: sql<string>`id` }).from(
       sql`(SELECT created_at, id FROM ${emailThreads} WHERE ${follows} ORDER BY ${order}

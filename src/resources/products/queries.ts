@@ -4,7 +4,7 @@ import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/clien
 import { itemColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../../kernel/db/schema.ts'
-import { idOf, inSlot, wordsMatch } from '../../kernel/db/search.ts'
+import { idOf, inSlot, wordsSearch } from '../../kernel/db/search.ts'
 import { type SupplierName, suppliers } from './contract.ts'
 
 const MAX_FOUND = 50
@@ -22,9 +22,9 @@ const isVisibleLineOf = (companyId: number | Placeholder) =>
 
 /** Reads the requested sources of the database, and the integrations of the company's suppliers, in one round trip. */
 export async function searchOwn(context: RequestContext, q: string, isWanted: (source: 'local' | 'lines') => boolean) {
-  const match = wordsMatch(q)
+  const words = wordsSearch(q)
   const { companyId } = context
-  const search = match === null ? null : { companyId, slot: OWN_SLOT, match }
+  const search = words && { companyId, slot: OWN_SLOT, ...words }
   const items = search ? matchingItems(search) : newestItems({ companyId })
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
@@ -41,14 +41,14 @@ const newestItems = prepare((p: Placeholders<'companyId'>) =>
   orm.select().from(catalogItems).where(isVisibleItemOf(p.companyId)).orderBy(desc(catalogItems.id)).limit(NEWEST),
 )
 
-type Search = Placeholders<'companyId' | 'slot' | 'match'>
+type Search = Placeholders<'companyId' | 'slot' | 'match', 'cut'>
 
 const matchingItems = prepare((p: Search) =>
   orm
     .select(getTableColumns(catalogItems))
     .from(sql`catalog_items_fts`)
     .innerJoin(catalogItems, sql`${catalogItems.id} = ${idOf(sql`catalog_items_fts.rowid`)}`)
-    .where(and(isHit(sql`catalog_items_fts`, p), isVisibleItemOf(p.companyId)))
+    .where(and(isHit(sql`catalog_items_fts`, sql`${catalogItems.search_text}`, p), isVisibleItemOf(p.companyId)))
     .orderBy(sql`catalog_items_fts.rowid DESC`)
     .limit(MAX_FOUND),
 )
@@ -58,13 +58,14 @@ const matchingLines = prepare((p: Search) =>
     .select(itemColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
-    .where(and(isHit(sql`invoice_items_fts`, p), isVisibleLineOf(p.companyId)))
+    .where(and(isHit(sql`invoice_items_fts`, sql`${invoiceItems.search_text}`, p), isVisibleLineOf(p.companyId)))
     .orderBy(sql`invoice_items_fts.rowid DESC`)
     .limit(MAX_FOUND),
 )
 
-function isHit(index: SQL, { match, slot }: Search): SQL {
-  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)}`
+function isHit(index: SQL, text: SQL, { match, slot, cut }: Search): SQL {
+  const hasCut = cut ? sql`AND NOT EXISTS (SELECT 1 FROM json_each(${cut}) WHERE instr(${text}, value) = 0)` : sql``
+  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)} ${hasCut}`
 }
 
 export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {

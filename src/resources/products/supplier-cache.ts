@@ -89,9 +89,7 @@ function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
   return items.length === 0 && emptyLifetime ? emptyLifetime : PRODUCTS
 }
 
-function failed(reason: Failed['reason'], cause: string): Failed {
-  return { state: 'failed', items: [], reason, cause }
-}
+const failed = (reason: Failed['reason'], cause: string): Failed => ({ state: 'failed', items: [], reason, cause })
 
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.id)

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { clientSearch } from '../../../src/kernel/db/search.ts'
 import { mintCompany, type TestCompany } from '../../support/app.ts'
 
 async function create(company: TestCompany, body: Record<string, unknown>): Promise<number> {
@@ -178,6 +179,11 @@ describe('a search of clients', () => {
       const tooLong = await company.call('GET', `/clients?q=${encodeURIComponent(character.repeat(201))}`)
       expect(tooLong.body.error).toMatchObject({ details: { issues: [{ path: 'q' }] } })
     }
+  })
+
+  it('has a short phrase, since one of 200 like letters takes 50 times as long', () => {
+    expect(clientSearch('A'.repeat(200)).match.length).toBeLessThan(40)
+    expect(clientSearch('5'.repeat(200)).match.length).toBeLessThan(100)
   })
 
   it('reflects updates of each field, deletion and restoration', async () => {

@@ -77,11 +77,15 @@ describe('the list of clients with sort and filters', () => {
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1300)
        INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
-       SELECT ?1, i, 'Harbor', iif(i % 100 = 7, 'NORTH', 'HARBOR') || i, 0, 1300 - i FROM n`,
+       SELECT ?1, i, 'Harbor', ?2 || iif(i % 100 = 7, 'NORTH', 'HARBOR') || i, 0, 1300 - i FROM n`,
       many.id,
+      'E'.repeat(30),
     )
     const since = 'updated_since=1970-01-01T00:00:00Z'
-    for (const query of ['q=harbor&sort=created_at', 'q=a&sort=id', `${since}&sort=id`, `${since}&q=harbor`]) {
+    // Only the start of a long text is matched by the index.
+    const long = `q=${'e'.repeat(30)}h`
+    const texts = ['q=harbor&sort=created_at', 'q=a&sort=id', `${long}&sort=created_at`, `${long}&sort=id`, long]
+    for (const query of [...texts, `${since}&sort=id`, `${since}&q=harbor`]) {
       const ids = Array.from({ length: 1300 }, (_, n) => n + 1).filter((id) => !query.includes('q=') || id % 100 !== 7)
       if (!query.includes('sort')) ids.reverse()
       const { elements, total } = await walk(many, '/clients', {

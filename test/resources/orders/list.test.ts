@@ -90,4 +90,14 @@ describe('the list of orders', () => {
     const found = totals.map(async (q) => (await list(shop, `?q=${q}`)).total)
     expect(await Promise.all(found)).toEqual([3, 3, 3, 2, 2, 1, 0])
   })
+
+  it('compares all of a long text with the title and with the name of the client', async () => {
+    const shop = await mintShop()
+    const long = 'a'.repeat(60)
+    const own = (await createOrder(shop, { title: `${long}b` })).project.id
+    const { client } = (await shop.call('POST', '/clients', { company_name: `${long}c` })).body
+    const other = (await createOrder(shop, { title: 'Caps', client_id: client.id })).project.id
+    const found = ['b', 'c', 'd', ''].map(async (end) => (await list(shop, `?q=${long}${end}`)).ids)
+    expect(await Promise.all(found)).toEqual([[own], [other], [], [other, own]])
+  })
 })

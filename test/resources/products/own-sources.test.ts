@@ -171,6 +171,23 @@ describe('words of any length', () => {
   })
 })
 
+it('finds by a word of 200 characters only what has all of it', async () => {
+  const shop = await mintCompany()
+  const { invoiceId } = await mintInvoice(shop)
+  for (const [index, end] of ['b tee', 'c tee', 'b'].entries()) {
+    await addItem(shop, { id: index + 1, title: `${'a'.repeat(199)}${end}` })
+    await addLine(shop, { id: index + 1, invoiceId, title: `${'a'.repeat(199)}${end}` })
+  }
+  for (const [q, ids] of [
+    ['b', [3, 1]],
+    ['b tee', [1]],
+    ['d', []],
+  ] as const) {
+    const { local_items, invoice_lines } = await search(shop, `${'a'.repeat(200 - q.length)}${q}`)
+    expect([idsOf(local_items), idsOf(invoice_lines)]).toEqual([ids, ids])
+  }
+})
+
 describe('how many', () => {
   it('at most 50 found, 20 without a text, newest first', async () => {
     const shop = await mintCompany()

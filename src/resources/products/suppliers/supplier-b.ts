@@ -139,9 +139,6 @@ function list<Item>(connection: Connection, path: string, toItem: (row: Row) => 
   return fetchItems(connection, { url, method: 'GET', headers }, rowsOf, toItem)
 }
 
-/** A short row becomes an item of 500 bytes, so more rows could take the isolate's memory. */
-const MAX_ROWS = 10_000
-
 /** Unknown or discontinued items, and searches without a match, have no rows. @throws Error for another failure */
 function rowsOf(status: number, body: string): Row[] {
   if (status === 404 && body.trim() === '') return []
@@ -149,7 +146,8 @@ function rowsOf(status: number, body: string): Row[] {
   // A wrong address is a 404 as well, with `message` and no `errors`: that is our failure, not an unknown style.
   if (status === 404 && isObject(json) && Array.isArray(json.errors) && json.errors.length > 0) return []
   if (status !== 200 || !Array.isArray(json) || !json.every(isObject)) throw new Error('not a list of objects')
-  if (json.length > MAX_ROWS) throw new Error('too many rows')
+  // A row of a few bytes becomes an item of 500, so more rows could take the isolate's memory.
+  if (json.length > 10_000) throw new Error('too many rows')
   return json
 }
 
