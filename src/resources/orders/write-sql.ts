@@ -109,7 +109,7 @@ export function issuesOf(outcomes: Outcomes): Issue[] {
 
 /** The invoice whose lists are written: `invoice` selects its id. */
 interface Owner {
-  companyId: Placeholder
+  companyId: Placeholder | SQL
   invoice: SQL
 }
 
@@ -153,21 +153,23 @@ export const unknownLines = (json: Placeholder, owner: Owner) => sql`SELECT item
   WHERE item.id IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM invoice_items WHERE ${isOf(invoiceItems, owner)} AND invoice_items.id = item.id)`
 
-/** With a limit the list is read once and indexed, not parsed again for each stored row. */
-const kept = (sent: SQL) => sql`(SELECT * FROM (${sent}) WHERE id IS NOT NULL LIMIT -1) AS item`
+/** With a limit these elements are selected first, not again for each row that they are joined with. */
+const elements = (sent: SQL, condition: SQL) => sql`(SELECT * FROM (${sent}) WHERE ${condition} LIMIT -1) AS item`
 
 /** Replaces a list of an invoice, which is empty if that `isNew`. Equal elements are not written. @param sent as {@link byId} */
 export function listStatements(list: List, owner: Owner, sent: SQL, isAllowed: SQL, isNew: boolean) {
   const { table, columns, lastId } = list
   const name = getTableName(table)
   const isStored = isOf(table, owner)
+  // It depends on the element, or SQLite would compare each stored row with each element.
+  const isElement = isOf(table, { ...owner, companyId: sql`${owner.companyId} + 0 * item.id` })
   const isOther = sql`(${sql.raw(Object.keys(columns).join())}) IS NOT (${sql.join(Object.values(columns), sql`, `)})`
   const id = sql`${lastId} + row_number() OVER (ORDER BY item.key)`
   const added = insertRow(
     table,
     { ...columns, company_id: owner.companyId, id, invoice_id: owner.invoice },
-    sql`FROM ${companies} CROSS JOIN (${sent}) AS item
-      WHERE ${companies.id} = ${owner.companyId} AND item.id IS NULL AND ${isAllowed}`,
+    sql`FROM ${companies} CROSS JOIN ${elements(sent, sql`id IS NULL`)}
+      WHERE ${companies.id} = ${owner.companyId} AND ${isAllowed}`,
   )
   if (isNew) return { [`${name}_added`]: added }
   return {
@@ -177,8 +179,8 @@ export function listStatements(list: List, owner: Owner, sent: SQL, isAllowed: S
     [`${name}_changed`]: orm
       .update(table)
       .set(assignments(table, columns))
-      .from(kept(sent))
-      .where(sql`${isStored} AND ${table.id} = item.id AND ${isOther} AND ${isAllowed}`),
+      .from(elements(sent, sql`id IS NOT NULL`))
+      .where(sql`${isElement} AND ${table.id} = item.id AND ${isOther} AND ${isAllowed}`),
     [`${name}_added`]: added,
   }
 }

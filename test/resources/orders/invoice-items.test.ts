@@ -96,6 +96,28 @@ describe('PUT /orders/{id}/invoice-items', () => {
     expect(left).toEqual({ rows: 0 })
   })
 
+  it.each(['payments', 'invoice_items'])(
+    'reads no row for each pair of a sent and a stored one of 500 %s',
+    async (list) => {
+      const element = list === 'payments' ? { amount: 1 } : { title: 'One of many' }
+      const body = { title: 'Many', client_id: shop.clientId, [list]: Array(500).fill(element) }
+      const path = `/orders/by-external-id/many-${list}`
+      const first = (await shop.call('PUT', path, body)).body
+      const { env: metered, take } = meterBindings(env)
+      const change = async (method: string, path: string, body: unknown) => {
+        const response = await send(request(shop.token, method, path, body), { env: metered })
+        expect(response.status).toBe(200)
+        expect(take().rowsRead).toBeLessThan(20_000)
+        return response.body
+      }
+      expect((await change('PUT', path, body))[list]).toEqual(first[list])
+      if (list === 'payments') return
+      const items = first.invoice_items.map(({ id, title }: Item) => ({ id, title }))
+      const again = await change('PUT', `/orders/${first.project.id}/invoice-items`, { items: items.toReversed() })
+      expect(again.invoice_items.map(({ id }: Item) => id)).toEqual(items.map(({ id }: Item) => id).reverse())
+    },
+  )
+
   it('computes the totals with credits, tax, discount and payments', async () => {
     const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId, discount_amount: 10 })
     await insert('payments', { company_id: shop.id, id: 900 + shop.id, invoice_id: invoice.id, amount_cents: 1000 })
