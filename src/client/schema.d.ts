@@ -1197,7 +1197,7 @@ export interface components {
         /** @description The state of an order in the company’s accounting system. */
         OrderAccounting: {
             /**
-             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.
+             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change with `accounting_sync_enabled` was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.
              * @enum {string}
              */
             status: "not_synced" | "pending" | "synced" | "parked" | "dead";
@@ -1848,6 +1848,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimit-Policy"];
                 RateLimit: components["headers"]["RateLimit"];
                 "Idempotency-Replayed": components["headers"]["Idempotency-Replayed"];
+                "Retry-After": components["headers"]["Retry-After--conflict"];
                 [name: string]: unknown;
             };
             content: {
@@ -2112,6 +2113,11 @@ export interface components {
          * @example 10
          */
         "Retry-After--unavailable": string;
+        /**
+         * @description The number of seconds to wait, where a request with the same `Idempotency-Key` is running.
+         * @example 1
+         */
+        "Retry-After--conflict": string;
         /**
          * @description Present where this is the stored response of an earlier request with the same `Idempotency-Key`.
          * @example true

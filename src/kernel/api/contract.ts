@@ -186,11 +186,16 @@ export const idText = z
     z.meta({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   )
 
+/** Without quoted local parts. Zod's own pattern refuses characters such as `&`, and domains such as `.xn--p1ai`. */
+const EMAIL =
+  /^(?:[\w!#$%&'*+/=?^`{|}~-]+\.)*[\w!#$%&'*+/=?^`{|}~-]+@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:[A-Za-z]{2,}|xn--[a-z0-9-]+)$/
+export const emailAddress = () => z.email({ pattern: EMAIL })
+
 /** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */
 export function queryEmail(maxLength: number) {
   return z.string().check(
     z.overwrite((value) => value.trim().replaceAll(' ', '+')),
-    z.email(),
+    emailAddress(),
     z.maxLength(maxLength),
   )
 }

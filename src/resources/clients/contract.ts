@@ -4,6 +4,7 @@ import {
   component,
   contractsOf,
   dateTime,
+  emailAddress,
   externalId,
   id,
   oneLine,
@@ -17,7 +18,7 @@ import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts
 
 export const trimmedEmail = (maxLength: number) =>
   z
-    .pipe(z.string().check(z.trim()), z.email().check(z.maxLength(maxLength)))
+    .pipe(z.string().check(z.trim()), emailAddress().check(z.maxLength(maxLength)))
     .check(z.meta({ format: 'email', maxLength }))
 export const email = trimmedEmail(255)
 

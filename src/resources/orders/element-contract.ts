@@ -4,10 +4,10 @@ import { lineTotal, toHundredths } from './totals.ts'
 
 /** A number with at most so many decimals: as written, or off by what binary arithmetic leaves behind (0.1 + 0.2). */
 export function decimals(places: number, min: number, max: number) {
-  const scale = 10 ** places
-  const isRounded = (value: number) =>
-    Math.abs(value - Math.round(value * scale) / scale) <= Math.abs(value) * 4 * Number.EPSILON
-  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, `must have at most ${places} decimals`))
+  const rounded = (value: number) => Math.round(value * 10 ** places) / 10 ** places
+  const isRounded = (value: number) => Math.abs(value - rounded(value)) <= Math.abs(value) * 4 * Number.EPSILON
+  const message = `must have at most ${places} decimals`
+  return z.number().check(z.minimum(min), z.maximum(max), z.refine(isRounded, message), z.overwrite(rounded))
 }
 
 /** The highest amount, in currency units. */

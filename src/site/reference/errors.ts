@@ -125,7 +125,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
     description:
       'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; an order has no invoice, or all the payments it may have; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
     example: unusable('integration_missing'),
-    headers: OF_STORED,
+    headers: [...OF_STORED, 'Retry-After--conflict'],
   },
   gone: {
     description: 'What the request continues from is no longer stored; `details.reason` names the cause.',

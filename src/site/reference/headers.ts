@@ -58,6 +58,11 @@ export const responseHeaders = {
     pattern('^\\d+$'),
     '10',
   ),
+  'Retry-After--conflict': optional(
+    'The number of seconds to wait, where a request with the same `Idempotency-Key` is running.',
+    pattern('^\\d+$'),
+    '1',
+  ),
   'Idempotency-Replayed': optional(
     'Present where this is the stored response of an earlier request with the same `Idempotency-Key`.',
     { type: 'string', const: 'true' },

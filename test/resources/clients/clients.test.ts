@@ -68,6 +68,10 @@ describe('POST /clients', () => {
     ['email', ''],
     ['email', 'a@b'],
     ['email', 'a b@x.example'],
+    ['email', '.a@x.example'],
+    ['email', 'a..b@x.example'],
+    ['email', '"a"@x.example'],
+    ['email', 'a@x.e1'],
     ['email', `${'x'.repeat(250)}@x.example`],
     ['website', ''],
     ['website', 'x'.repeat(256)],
@@ -138,6 +142,13 @@ describe('the lookup of a client', () => {
   ])('returns 404 for %s', async (segment) => {
     for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }]] as const) {
       expect((await company.call(method, `/clients/${segment}`, body)).status).toBe(404)
+    }
+  })
+
+  it.each(["R&D/o'~`'@shop.example", 'a@b.xn--p1ai'])('finds %s by path and query', async (email) => {
+    const { id } = await create({ company_name: 'a', email })
+    for (const path of [encodeURIComponent(email), `x?email=${encodeURIComponent(email)}`]) {
+      expect((await company.call('GET', `/clients/${path}`)).body.client?.id).toBe(id)
     }
   })
 

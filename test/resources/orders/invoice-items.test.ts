@@ -207,11 +207,13 @@ describe('PUT /orders/{id}/invoice-items', () => {
       { title: 'a', unit_price: 999_999_999.99 },
       { title: 'b', unit_price: -999_999_999.99 },
       { title: 'c', unit_price: 0.1 + 0.2, quantity: 1_000_000 },
+      { title: 'f', quantity: 0.1 + 0.2 },
       // 999,999,999.99 exactly, and more as doubles.
       { title: 'd', unit_price: 51_323_900, quantity: 19.4841 },
       { title: 'e', unit_price: -51_323_900, quantity: 19.4841 },
     ]
-    expect((await put(project.id, items)).body.invoice.subtotal).toBe(300_000)
+    const { invoice, invoice_items } = (await put(project.id, items)).body
+    expect([invoice.subtotal, invoice_items[3].quantity]).toEqual([300_000, 0.3])
     // Three code points of four bytes each when folded.
     const long = Array.from({ length: 500 }, () => ({ title: 'x'.repeat(50), description: '\u{1d160}'.repeat(150) }))
     const response = await put(project.id, long)
