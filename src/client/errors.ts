@@ -187,7 +187,7 @@ export function chooseDelayMs(error: ApiError, retries: number, random: number, 
       (!needsRetryAfter || retryAfterSeconds !== null),
   )
   if (!rule?.isRetried || (rule.exceptConditionalPut && call.isConditionalPut)) return null
-  if (retryAfterSeconds === null)
+  if (!retryAfterSeconds)
     return Math.round(Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2))
   // A call without an end asks again sooner, since an outage may end sooner than it was said to.
   if (retryAfterSeconds > MAX_RETRY_AFTER_SECONDS && !call.isEndless) return null

@@ -28,6 +28,7 @@ describe('the rules', () => {
     [429, null, 121, null],
     [503, null, 2, 2000],
     [503, null, null, 125],
+    [503, null, 0, 125],
     [409, 'idempotency_key_in_use', 1, 1000],
     [409, 'integration_missing', 1, null],
     [500, null, null, 125],
