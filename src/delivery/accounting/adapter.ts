@@ -101,7 +101,7 @@ export class AccountingAdapter {
   async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
     for (const [index, name] of listDisplayNames(displayName).entries()) {
       const requestid = index === 0 ? requestId : `${requestId}-${index}`
-      const customerId = (await this.#findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
+      const customerId = (await this.findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
       if (customerId) return customerId
     }
     const message =
@@ -110,8 +110,8 @@ export class AccountingAdapter {
     throw new AccountingError({ kind: 'names_taken' }, message)
   }
 
-  async #findCustomer(displayName: string): Promise<string | undefined> {
-    const query = `select * from Customer where DisplayName = ${quote(displayName)}`
+  async findCustomer(value: string, field: 'DisplayName' | 'Id' = 'DisplayName'): Promise<string | undefined> {
+    const query = `select * from Customer where ${field} = ${quote(value)}`
     return (await this.#query('Customer', entity, query))[0]?.Id
   }
 
@@ -129,7 +129,7 @@ export class AccountingAdapter {
       return (await this.#call(customerResponse, 'customer', { requestid }, body)).Customer.Id
     } catch (error) {
       if (!(error instanceof AccountingError) || !error.hasCode('6240')) throw error
-      return this.#findCustomer(name)
+      return this.findCustomer(name)
     }
   }
 

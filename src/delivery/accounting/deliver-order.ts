@@ -45,8 +45,7 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
   const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
   if (version !== delivery.connection.version) return 'halt'
-  const remote = link?.external_id ? 'linked' : 'unknown'
-  const invoice = link && !isRemoved(link) ? remote : 'absent'
+  const invoice = !link || isRemoved(link) ? 'absent' : link.external_id ? 'linked' : 'unknown'
   const { next, dropped } = planOrder(events, invoice, source?.project.deleted)
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
@@ -156,9 +155,11 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
       return 'again'
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
-  // The customer may be gone there: look it up again at the next attempt.
-  const clientId = accountingError?.hasCode('2500') ? step.source?.client.id : undefined
-  const customer = clientId === undefined ? undefined : { clientId, customerId: null }
+  // If the customer is gone there, it is looked up by the client's name at the next attempt.
+  const client = accountingError?.hasCode('2500') ? step.source?.client : undefined
+  const known = client?.accounting_customer_id
+  const isGone = known && !(await step.delivery.connection.adapter.findCustomer(known, 'Id').catch(() => known))
+  const customer = client && isGone ? { clientId: client.id, customerId: null } : undefined
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
   logState(step, state, failure, attempts)
   return 'again'

@@ -81,6 +81,26 @@ describe('the customer of a client', () => {
     expect(await customerNames(shop)).toEqual(['Acme Print', 'Acme Print (customer)'])
   })
 
+  it.each([
+    [true, ['Acme Print']],
+    [false, ['Acme Print', 'Acme Prints']],
+  ])('renamed here stays where the system refuses a reference, if active: %s', async (active, names) => {
+    const { shop, orderId } = await openShop('Acme Print')
+    await shop.deliver()
+    const id = (await readClient(shop))?.accounting_customer_id ?? ''
+    await shop.call('PATCH', `/clients/${shop.clientId}`, { company_name: 'Acme Prints' })
+    await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active })
+    await shop.connect({ item_id: '99' })
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({ last_error: expect.stringContaining('2500') })
+    await shop.connect()
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'y' })
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
+    expect(await customerNames(shop)).toEqual(names)
+  })
+
   it('is parked with instructions when every name is taken', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     for (const name of ['Acme Print', 'Acme Print (customer)']) {
