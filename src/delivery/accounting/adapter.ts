@@ -95,15 +95,16 @@ export class AccountingAdapter {
   }
 
   /**
-   * Finds or creates the customer of that name, or of the first of `listDisplayNames` that belongs to nothing else, and
-   * returns its id. `displayName` is one of `toDisplayName`; `requestId` has 1–47 characters, new ones for every call.
+   * Finds or creates the customer of a name of `toDisplayName`, or of the first of its `listDisplayNames` that belongs to
+   * nothing else, and returns its id. `requestId` has 1–47 characters, new ones for every call; null creates none.
    */
-  async findOrCreateCustomer(displayName: string, email: string | null, requestId: string): Promise<string> {
+  async findOrCreateCustomer(displayName: string, email: string | null, requestId: string | null): Promise<string> {
     for (const [index, name] of listDisplayNames(displayName).entries()) {
-      const requestid = index === 0 ? requestId : `${requestId}-${index}`
-      const customerId = (await this.findCustomer(name)) ?? (await this.#createCustomer(name, email, requestid))
+      const create = () => requestId && this.#createCustomer(name, email, `${requestId}-${index}`)
+      const customerId = (await this.findCustomer(name)) ?? (await create())
       if (customerId) return customerId
     }
+    if (requestId === null) return ''
     const message =
       `Every name tried for the customer "${displayName.slice(0, MAX_NAME_SHOWN)}" belongs to a vendor, an employee or ` +
       'an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
@@ -111,8 +112,7 @@ export class AccountingAdapter {
   }
 
   async findCustomer(value: string, field: 'DisplayName' | 'Id' = 'DisplayName'): Promise<string | undefined> {
-    const query = `select * from Customer where ${field} = ${quote(value)}`
-    return (await this.#query('Customer', entity, query))[0]?.Id
+    return (await this.#query('Customer', entity, `select * from Customer where ${field} = ${quote(value)}`))[0]?.Id
   }
 
   async #query<T>(name: string, element: z.ZodMiniType<T>, query: string): Promise<T[]> {

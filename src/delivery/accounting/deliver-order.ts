@@ -86,7 +86,9 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
 
   const { id: clientId, company_name, email, accounting_customer_id: known } = source.client
   const displayName = payload.toDisplayName(company_name) || `Client ${clientId}`
-  const customerId = known ?? (await adapter.findOrCreateCustomer(displayName, email, crypto.randomUUID()))
+  const requestId = operation === 'delete' ? null : crypto.randomUUID()
+  const customerId = known ?? ((await adapter.findOrCreateCustomer(displayName, email, requestId)) || link?.customer_id)
+  if (!customerId) return null
   const customer = known === null ? { clientId, customerId } : undefined
   if (findFirst) {
     const DocNumber = payload.formatDocNumber(source.invoice.number)
@@ -96,9 +98,7 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
     // Orders whose numbers differ here may have the same one there.
     const taken = found.length > 0 ? await listLinked(delivery, event.order_id, found) : []
     key = found.find(({ Id }) => !taken.includes(Id)) ?? null
-    if (operation === 'delete') {
-      return key && { call: payload.buildRemoveCall(key, deleteMode), customer, link: toLink(key) }
-    }
+    if (operation === 'delete') return key && { call: payload.buildRemoveCall(key, deleteMode), link: toLink(key) }
   }
   const references = { customerId, itemId, taxCodeId }
   const call = key ? payload.buildUpdateCall(source, references, key) : payload.buildCreateCall(source, references)

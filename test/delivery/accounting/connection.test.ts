@@ -88,6 +88,17 @@ describe('the connection', () => {
     expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create'])
   })
 
+  it('gets no customer in another remote account by the deletion of an order', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.connectToOther()
+    await shop.call('DELETE', `/orders/${id}`)
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.open()).toEqual([])
+    expect(await shop.changes(OTHER_REALM)).toEqual([])
+  })
+
   it('does not use ids of another remote account after a test of the connection during a delivery', async () => {
     const shop = await Shop.open()
     const [id, waiting] = [await shop.makeOrder(), await shop.makeOrder()]
