@@ -2035,7 +2035,7 @@ export interface components {
                 "application/json": components["schemas"]["ErrorResponse"];
             };
         };
-        /** @description The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed: retry after those seconds. Without it the request, or a part of it, may have been carried out. */
+        /** @description The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed, except perhaps by a PUT without a condition: retry after those seconds. Without it the request, or a part of it, may have been carried out. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -2109,7 +2109,7 @@ export interface components {
          */
         "Retry-After": string;
         /**
-         * @description The number of seconds to wait before the next attempt. Nothing was changed where it is present.
+         * @description The number of seconds to wait before the next attempt. Where it is present nothing was changed, except perhaps by a PUT without a condition.
          * @example 10
          */
         "Retry-After--unavailable": string;

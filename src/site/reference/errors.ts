@@ -163,7 +163,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   unavailable: {
     description:
-      'The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed: retry after those seconds. Without it the request, or a part of it, may have been carried out.',
+      'The service is being updated, too busy for a large body, or does not reach a database. With `Retry-After` nothing was changed, except perhaps by a PUT without a condition: retry after those seconds. Without it the request, or a part of it, may have been carried out.',
     headers: [...ERROR_HEADERS, 'Retry-After--unavailable'],
   },
 }

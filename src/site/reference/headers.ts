@@ -54,7 +54,7 @@ export const responseHeaders = {
   ),
   'Retry-After': required('The number of seconds to wait before the next attempt.', pattern('^\\d+$'), '42'),
   'Retry-After--unavailable': optional(
-    'The number of seconds to wait before the next attempt. Nothing was changed where it is present.',
+    'The number of seconds to wait before the next attempt. Where it is present nothing was changed, except perhaps by a PUT without a condition.',
     pattern('^\\d+$'),
     '10',
   ),
