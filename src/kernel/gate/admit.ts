@@ -50,6 +50,8 @@ const states = new LruCache<string, TokenState>({ maxWeight: 10_000 })
  * reported after the response.
  */
 export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
+  // The router finds it twice for the path `/*`.
+  if (c.get('usage')) return next()
   const now = c.get('receivedAt')
   const header = c.req.header('authorization')
   const secret = BEARER.exec(header ?? '')?.[1]?.toLowerCase()
