@@ -219,14 +219,24 @@ export async function listUnbound(env: Bindings): Promise<string[]> {
   return rows.flatMap(({ name }) => (name === null || databaseNames(env).includes(name) ? [] : name))
 }
 
-/** Copies what the directory's row repeats of a company in another database. */
-export async function syncDirectory({ companyId, db, directory, database }: PlacedContext): Promise<void> {
+/**
+ * Copies what the directory's row repeats of a company in another database.
+ *
+ * @param changed a name or state that was not changed stays, since another request may have changed it meanwhile
+ */
+export async function syncDirectory(
+  { companyId, db, directory, database }: PlacedContext,
+  changed = ['name', 'suspended'],
+): Promise<void> {
   if (database === DIRECTORY) return
   const { name, suspended, slot: database_slot } = companies
   const [[row]] = await db.read([
     orm.select({ name, suspended, database_slot }).from(companies).where(sql`${companies.id} = ${companyId}`),
   ])
-  if (row) await directory.writeIdempotent([orm.update(companies).set(row).where(sql`${companies.id} = ${companyId}`)])
+  if (!row) return
+  const copied = Object.entries(row).filter(([column]) => column === 'database_slot' || changed.includes(column))
+  const update = orm.update(companies).set(Object.fromEntries(copied))
+  await directory.writeIdempotent([update.where(sql`${companies.id} = ${companyId}`)])
 }
 
 /**

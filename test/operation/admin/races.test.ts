@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { adminCall, adminCallWith, unlimited } from '../../support/admin.ts'
-import { call, freshId, mintToken, sql } from '../../support/app.ts'
+import { call, freshId, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed, partsOf } from './import-support.ts'
 
@@ -88,6 +88,25 @@ describe('an import beside another request', () => {
     const shop = await openShop()
     const { status, body } = await load(shop, loseResponses(unlimited), fileOf(shop, 1, 900), { into_empty: true })
     expect([status, body.differences]).toEqual([200, []])
+  })
+})
+
+describe('a company of another database', () => {
+  it.each(
+    [...BATCHES, 7, 8].flatMap((number) => [
+      { number, method: 'PATCH', to: '', body: { name: 'Renamed' } },
+      { number, method: 'POST', to: '/imports', body: undefined },
+    ]),
+  )('stays suspended if it is suspended before batch $number of $method $to', async ({ number, method, to, body }) => {
+    const { id, call, home } = await mintCompany({ home: 'DB_TWO' })
+    const path = `/companies/${id}`
+    const suspend = () => adminCall('PATCH', path, { suspended: true })
+    const [part] = partsOf({ company: { id, name: 'Renamed' }, clients: [] })
+    const { status } = await adminCallWith(interruptedBy(suspend, number), method, path + to, body ?? part)
+    expect(status).toBe(200)
+    const [own] = await sqlIn(home, 'SELECT name, suspended FROM companies WHERE id = ?', id)
+    expect(await sqlIn('DB', 'SELECT name, suspended FROM companies WHERE id = ?', id)).toEqual([own])
+    expect((await call('GET', '/me')).status).toBe(own?.suspended ? 403 : 200)
   })
 })
 
