@@ -23,19 +23,14 @@ export const DIRECTORY = 'DB'
 /** The form of D1's bookmarks, of which it accepts anything locally, and the database where that is not the directory. */
 const BOOKMARK = /^([0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32})(?:@(DB_[A-Z0-9_]{1,40}))?$/
 
-export interface Version {
-  database: string
-  bookmark: string
-}
+export type Version = { database: string; bookmark: string }
 
 export function parseBookmark(text: string | null | undefined): Version | null {
   const [, bookmark, database = DIRECTORY] = BOOKMARK.exec(text ?? '') ?? []
   return bookmark === undefined ? null : { database, bookmark }
 }
 
-interface Bindings {
-  DB: D1Database
-}
+type Bindings = { DB: D1Database }
 
 export function databaseNames(env: Bindings): string[] {
   return Object.keys(env)
@@ -220,23 +215,21 @@ export async function listUnbound(env: Bindings): Promise<string[]> {
 }
 
 /**
- * Copies what the directory's row repeats of a company in another database.
- *
- * @param changed a name or state that was not changed stays, since another request may have changed it meanwhile
+ * Copies what the directory's row repeats of a company in another database, into which it may have moved meanwhile.
+ * Unless it is in `changed`, a name or state stays: another request may have changed it.
  */
-export async function syncDirectory(
-  { companyId, db, directory, database }: PlacedContext,
-  changed = ['name', 'suspended'],
-): Promise<void> {
-  if (database === DIRECTORY) return
-  const { name, suspended, slot: database_slot } = companies
-  const [[row]] = await db.read([
-    orm.select({ name, suspended, database_slot }).from(companies).where(sql`${companies.id} = ${companyId}`),
-  ])
+export async function syncDirectory(context: PlacedContext, changed = ['name', 'suspended']): Promise<void> {
+  const { companyId, db, directory } = context
+  const findDatabase = () => parseBookmark(db.bookmark())?.database ?? context.database
+  if (findDatabase() === DIRECTORY) return
+  const isCompany = sql`${companies.id} = ${companyId}`
+  const { name, suspended, slot } = companies
+  const [[row]] = await db.read([orm.select({ name, suspended, slot }).from(companies).where(isCompany)])
   if (!row) return
-  const copied = Object.entries(row).filter(([column]) => column === 'database_slot' || changed.includes(column))
-  const update = orm.update(companies).set(Object.fromEntries(copied))
-  await directory.writeIdempotent([update.where(sql`${companies.id} = ${companyId}`)])
+  const copied = Object.fromEntries(Object.entries(row).filter(([column]) => changed.includes(column)))
+  const database_slot = sql`iif(database = ${findDatabase()}, ${row.slot}, database_slot)`
+  const update = orm.update(companies).set({ ...copied, database_slot })
+  await directory.writeIdempotent([update.where(sql`${isCompany} AND database IS NOT NULL`)])
 }
 
 /**

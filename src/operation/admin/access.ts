@@ -19,11 +19,7 @@ const DEVELOPER = 'owner@ridgeline.example'
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
 
 /** The sender of a request, before the database is read. */
-interface Identity {
-  actor: string
-  isPerson: boolean
-  isOperator: boolean
-}
+type Identity = { actor: string; isPerson: boolean; isOperator: boolean }
 
 /**
  * Authenticates a request by the deployment's secret or by a sign-in of Cloudflare Access.

@@ -110,6 +110,32 @@ describe('a company of another database', () => {
   })
 })
 
+describe('a company that moves while it is suspended', () => {
+  it.each([
+    ['DB', 'DB_TWO', 2],
+    ['DB_TWO', 'DB', 4],
+  ] as const)('from %s to %s, before batch %i, is suspended where it is now', async (home, to, number) => {
+    const { id, call } = await mintCompany({ home })
+    // In the directory another company takes its place in the full-text tables.
+    const neighbour = `INSERT OR IGNORE INTO companies (id, slot, name, created_at, updated_at)
+      SELECT ?, slot, 'Neighbour', 0, 0 FROM companies WHERE id = ? AND database IS NOT NULL`
+    await sqlIn('DB', neighbour, freshId(), id)
+    const path = `/companies/${id}`
+    await adminCall('GET', path)
+    const suspending = interruptedBy(async () => {
+      for (;;) {
+        const { status, body } = await adminCall('POST', `${path}/move`, { database: to })
+        if (status !== 200 || body.done) return { status }
+      }
+    }, number)
+    expect((await adminCallWith(suspending, 'PATCH', path, { suspended: true })).status).toBe(200)
+    expect((await call('GET', '/me')).status).toBe(403)
+    const [own] = await sqlIn(to, 'SELECT slot FROM companies WHERE id = ?', id)
+    const placed = 'SELECT coalesce(database_slot, slot) AS slot FROM companies WHERE id = ?'
+    expect(await sqlIn('DB', placed, id)).toEqual([own])
+  })
+})
+
 describe('an integration that is saved without credentials', () => {
   it.each(BATCHES)('keeps those that are saved meanwhile: %i', async (number) => {
     const { company, path } = await openShop()
