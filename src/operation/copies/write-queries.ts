@@ -37,7 +37,8 @@ export async function insertLines(context: CompanyContext, table: TablePlan, lin
   }
 }
 
-function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: readonly Row[]) {
+function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: readonly Row[]) {
+  const rows = plan.unique ? clearRepeated(given, plan.unique) : given
   const { read, values, insert } = insertion(companyId, plan, rows)
   const conditions: SQL[] = []
   const isElsewhere = (column: string, condition: SQL) =>
@@ -61,6 +62,12 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, rows: rea
   return insert(conditions)
     .onConflictDoUpdate({ ...replacement(plan, values), setWhere })
     .onConflictDoNothing()
+}
+
+/** Clears a unique value in all rows but the first: a statement does not see the rows that it inserts. */
+function clearRepeated(rows: readonly Row[], name: string): Row[] {
+  const first = new Map(rows.toReversed().map((row) => [row[name], row]))
+  return rows.map((row) => (first.get(row[name]) === row ? row : { ...row, [name]: null }))
 }
 
 /** Reads a value of the rows that are joined as `line`. */

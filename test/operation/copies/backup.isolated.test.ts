@@ -9,6 +9,7 @@ import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.
 import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
+import { loadSeed } from '../admin/import-support.ts'
 import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
@@ -76,6 +77,33 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     const differences = [{ table: 'audit_log', expected: 4, found: 3 }]
     expect(await restore(company.id, until())).toMatchObject({ done: true, differences })
     expect(await paymentsOf(company.id)).toEqual([100, 200])
+  })
+
+  it('has both clients where an external id went from one page to the next while these were read', async () => {
+    const { id, call } = await mint()
+    const first = id * 10_000_000 + 1_000
+    const clients = Array.from({ length: 501 }, (_, index) => ({ id: first + index, company_name: `Client ${index}` }))
+    const orders = [{ id: first, title: 'Shirts', client_id: first + 499 }]
+    await loadSeed({ company: { id, name: 'Many' }, clients, orders })
+    const setExternalId = (index: number, external_id: string | null) =>
+      call('PATCH', `/clients/${first + index}`, { external_id })
+    await setExternalId(499, 'x')
+    const directory = openDatabase(env.DB)
+    const context = { companyId: id, db: openDatabase(env[home]), directory, bucket: env.BACKUPS }
+    const begun = beginBackup(Date.now())
+    const writer = openParts(context, begun)
+    for (let state: BackupState | null = begun; state; ) {
+      if (TABLES[state.table]?.name === 'clients' && state.after) {
+        await setExternalId(499, null)
+        await setExternalId(500, 'x')
+      }
+      state = await stepBackup(context, state, writer)
+    }
+    await endBackup(context, begun, await writer.take(), Date.now())
+    await wipe(id)
+    expect(await restore(id, until())).toMatchObject({ done: true })
+    const restored = (await rowsOf(id)).clients ?? []
+    expect([restored.length, ...restored.slice(499).map((row) => row.external_id)]).toEqual([501, null, 'x'])
   })
 
   it('takes the newest version of what changed, and not what was deleted', async () => {
