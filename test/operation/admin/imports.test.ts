@@ -178,6 +178,15 @@ describe('the import of a seed file', () => {
     ])
   })
 
+  it('keeps the last invoice number of a company without clients and orders where the file leaves it out', async () => {
+    const { id, name } = freshShop().company
+    await loadSeed({ company: { id, name, last_invoice_number: 5_000 } })
+    await loadSeed({ company: { id, name, created_at: '2026-01-31T10:00:00.000Z' } })
+    expect(await sql('SELECT last_invoice_number FROM companies WHERE id = ?', id)).toEqual([
+      { last_invoice_number: 5_000 },
+    ])
+  })
+
   it('leaves room for the numbers of new invoices, whatever numbers it has', async () => {
     const { company, ...file } = freshShop()
     const numbers = ['1000000000000000', '281474976710656', '00000000000000000009', 'A-1']

@@ -143,7 +143,7 @@ export function saveCompany({ companyId, now }: LoadContext, { company, order_st
     ELSE ${companies.updated_at} END`
   const created_at = sql`iif(${isFiles}, ${times.created_at}, ${companies.created_at})`
   const raised = raiseTo(LAST_IDS, company)
-  const number = company.last_invoice_number ?? companies.last_invoice_number.default
+  const number = company.last_invoice_number ?? companies.last_invoice_number
   const last_invoice_number = sql`iif(${isFiles}, ${number}, ${raised.last_invoice_number})`
   const set = { ...replaced, ...raised, last_invoice_number, created_at, updated_at }
   const chosen = order_statuses.find((status) => status.is_default)?.id
