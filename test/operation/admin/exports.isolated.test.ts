@@ -95,7 +95,7 @@ async function fillCompany() {
   await api('PUT', '/mail/threads/18c2f0a9b7d3e4aa', {
     sender_email: ' a@b.example ',
     client_id: 1,
-    orders_data: [{ id: orderId, price: 1.5, nested: { a: [null, true, 'ü'] } }],
+    orders_data: [{ id: orderId, price: 1.5, nested: JSON.parse('{"a":[null,true,"ü"],"__proto__":1}') }],
     selected_order_id: orderId,
   })
   await api('PUT', '/mail/email-threads/18c2f0a9b7d3e4aa', {

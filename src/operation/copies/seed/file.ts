@@ -188,15 +188,15 @@ const invoice = z
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
   z.refine((value) => bytesOf(value) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
-/** A deeper value would overflow the recursion of `z.json()` and `JSON.stringify`, and Zod would drop `__proto__`. */
+/** JSON as it was parsed: Zod's own would drop `__proto__`, and a deeper value overflow `JSON.stringify`. */
 const shallow = z.unknown().check(
   z.refine((value) => isStorable(value, JSON_MAX_DEPTH), {
-    error: `must be nested at most ${JSON_MAX_DEPTH} deep, and have no member \`__proto__\``,
+    error: `must be nested at most ${JSON_MAX_DEPTH} deep, with numbers of a double’s range`,
     abort: true,
   }),
 )
 const jsonList = z.pipe(
-  z._default(z.pipe(shallow, z.array(z.json()).check(upTo(400))), []).check(z.meta({ type: 'array', items: {} })),
+  z._default(z.pipe(shallow, z.array(z.unknown()).check(upTo(400))), []).check(z.meta({ type: 'array', items: {} })),
   z.transform((list) => JSON.stringify(list)),
 )
 
@@ -237,7 +237,7 @@ const catalogItem = z.strictObject({
   deleted,
 })
 
-const json = z.optional(z.pipe(shallow, z.json().check(upTo(500))))
+const json = z.optional(shallow.check(upTo(500)))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
 )
@@ -293,7 +293,6 @@ export type SeedFile = z.output<typeof seedFile>
 export type SeedInput = z.input<typeof seedFile>
 
 function isStorable(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true
-  if (levels === 0 || Object.hasOwn(value, '__proto__')) return false
-  return Object.values(value).every((member) => isStorable(member, levels - 1))
+  if (typeof value !== 'object' || value === null) return typeof value !== 'number' || Number.isFinite(value)
+  return levels > 0 && Object.values(value).every((member) => isStorable(member, levels - 1))
 }
