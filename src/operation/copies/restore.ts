@@ -31,6 +31,9 @@ type RestorePlan = Awaited<ReturnType<typeof readPlan>>
 
 /** The key of the state in the storage of the company's object. */
 export const RESTORE = 'restore'
+/** That of the last complete restore: a call whose response was lost is repeated within this time. */
+const RESTORED = 'restored'
+const REPEATED_MS = 3_600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
@@ -48,6 +51,7 @@ export async function restoreFor(
 ) {
   const endMs = Date.now() + ms
   let state = await openRestore(context, kv, untilMs)
+  if (state.step === 'done') return progressOf(state)
   try {
     const plan = await readPlan(context, state.backup)
     for (;;) {
@@ -58,8 +62,10 @@ export async function restoreFor(
       }
       state = after
       const progress = progressOf(state)
-      if (progress.done) kv.delete(RESTORE)
-      else kv.put(RESTORE, state)
+      if (progress.done) {
+        kv.put(RESTORED, { ...state, endedAt: Date.now() })
+        kv.delete(RESTORE)
+      } else kv.put(RESTORE, state)
       if (progress.done || Date.now() >= endMs) return progress
     }
   } catch (error) {
@@ -86,7 +92,11 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
     if (backup === undefined) {
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
-    if ((await readCompany(context)).company && !(await isEmpty(context))) throw conflict(NOT_EMPTY)
+    if ((await readCompany(context)).company && !(await isEmpty(context))) {
+      const last = kv.get<RestoreState & { endedAt: number }>(RESTORED)
+      if (last?.untilMs === untilMs && Date.now() - last.endedAt < REPEATED_MS) return last
+      throw conflict(NOT_EMPTY)
+    }
     forgetBackup(kv)
     const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
     state = { ...start, differences: [], untilMs, backup }

@@ -35,7 +35,21 @@ it('a restore that cannot begin says why, each problem in its own words', async 
   // One that is complete is forgotten: the next starts from the beginning.
   await wipe(id)
   while (!(await restoreNewest(id)).body.done);
+  vi.setSystemTime(Date.now() + 3_600_000)
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
+})
+
+it('a restore that is complete gives its result again to a caller whose response was lost', async () => {
+  await mintCompany()
+  const { id, call } = await mintCompany()
+  await call('POST', '/clients', { company_name: 'Acme' })
+  await backUp(id)
+  await wipe(id)
+  let result = await restoreNewest(id)
+  while (!result.body.done) result = await restoreNewest(id)
+  const repeated = await restoreNewest(id)
+  expect([repeated.status, repeated.body]).toEqual([200, result.body])
+  expect((await adminCall('POST', `/companies/${id}/restore`, { from: '2098-01-01' })).status).toBe(409)
 })
 
 it('a restore of a day leaves out a backup that began at the next midnight; one of that time has it', async () => {
