@@ -53,6 +53,15 @@ describe('the files of a backup', () => {
     await expect(readPart(store, part)).rejects.toThrow(BackupError)
   })
 
+  it('can be read where JSON escapes every character of them', async () => {
+    const store = storeOf(900_003)
+    const line = { name: 'payments', row: { note: '\u0001'.repeat(100_000) } }
+    const writer = openParts(store, { at, parts: 0 })
+    await writer.add(new Array(60).fill(line))
+    const parts = await Promise.all((await writer.take()).map((part) => readPart(store, part)))
+    expect(parts.flat()).toHaveLength(60)
+  })
+
   it('are named by time, and nothing else is a manifest', async () => {
     const store = storeOf(900_002)
     for (const name of [
