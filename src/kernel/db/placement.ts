@@ -214,22 +214,22 @@ export async function listUnbound(env: Bindings): Promise<string[]> {
   return rows.flatMap(({ name }) => (name === null || databaseNames(env).includes(name) ? [] : name))
 }
 
-/**
- * Copies what the directory's row repeats of a company in another database, into which it may have moved meanwhile.
- * Unless it is in `changed`, a name or state stays: another request may have changed it.
- */
-export async function syncDirectory(context: PlacedContext, changed = ['name', 'suspended']): Promise<void> {
+/** Copies what the directory's row repeats of a company in another database, also if that is changed or moves meanwhile. */
+export async function syncDirectory(context: PlacedContext): Promise<void> {
   const { companyId, db, directory } = context
   const findDatabase = () => parseBookmark(db.bookmark())?.database ?? context.database
-  if (findDatabase() === DIRECTORY) return
   const isCompany = sql`${companies.id} = ${companyId}`
   const { name, suspended, slot } = companies
-  const [[row]] = await db.read([orm.select({ name, suspended, slot }).from(companies).where(isCompany)])
-  if (!row) return
-  const copied = Object.fromEntries(Object.entries(row).filter(([column]) => changed.includes(column)))
-  const database_slot = sql`iif(database = ${findDatabase()}, ${row.slot}, database_slot)`
-  const update = orm.update(companies).set({ ...copied, database_slot })
-  await directory.writeIdempotent([update.where(sql`${isCompany} AND database IS NOT NULL`)])
+  // A write: a replica may not know yet what another request has changed.
+  const current = orm.update(companies).set({ name: sql`name` })
+  for (let copied = ''; findDatabase() !== DIRECTORY; ) {
+    const [[row]] = await db.writeIdempotent([current.where(isCompany).returning({ name, suspended, slot })])
+    if (!row || JSON.stringify(row) === copied) return
+    const database_slot = sql`iif(database = ${findDatabase()}, ${row.slot}, database_slot)`
+    const update = orm.update(companies).set({ name: row.name, suspended: row.suspended, database_slot })
+    await directory.writeIdempotent([update.where(sql`${isCompany} AND database IS NOT NULL`)])
+    copied = JSON.stringify(row)
+  }
 }
 
 /**

@@ -162,3 +162,15 @@ describe('an integration that is saved without credentials', () => {
     expect(stored).toMatchObject({ api_key: isSaved ? 'new' : 'old' })
   })
 })
+
+it.each(BATCHES)('a suspension beside another change of the company holds in both databases: %i', async (number) => {
+  const { id } = await mintCompany({ home: 'DB_TWO' })
+  const suspend = () => adminCall('PATCH', `/companies/${id}`, { suspended: true })
+  const change = { currency: 'EUR' }
+  await adminCallWith(interruptedBy(suspend, number), 'PUT', `/companies/${id}/currency`, change)
+  const select = 'SELECT suspended FROM companies WHERE id = ?'
+  expect([await sqlIn('DB', select, id), await sqlIn('DB_TWO', select, id)]).toEqual([
+    [{ suspended: 1 }],
+    [{ suspended: 1 }],
+  ])
+})
