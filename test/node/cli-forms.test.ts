@@ -104,7 +104,7 @@ describe('a seed file', () => {
   it('may have JSON in a thread context up to a depth that the database reads', () => {
     const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth))
     expect(errorOf('thread_contexts.0.orders_data', nested(500))).toBe('')
-    expect(errorOf('thread_contexts.0.orders_data', nested(501))).toContain('must be nested at most 500 deep')
+    expect(errorOf('thread_contexts.0.orders_data', nested(502))).toContain('must be nested at most 500 levels deep')
   })
 
   it('may have a disabled integration without credentials', () => {

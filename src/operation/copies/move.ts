@@ -134,9 +134,7 @@ async function doAndSave(move: Move, state: MoveState): Promise<MoveState | null
 const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, ...START, step })
 
 /** Goes on after a page: with the next one, or with the next table. */
-const turn = (state: MoveState, after: Key | null): MoveState => {
-  return { ...state, after, table: after ? state.table : state.table + 1 }
-}
+const turn = (state: MoveState, after: Key | null) => ({ ...state, after, table: state.table + (after ? 0 : 1) })
 
 function fail(state: MoveState, reason: string): MoveState {
   const failures = state.failures + 1

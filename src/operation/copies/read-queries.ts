@@ -140,6 +140,7 @@ export async function readChanged(
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
 const STAMPS = 4_000
+type Stamp = { row_key: string; stamp: string }
 
 /**
  * Reads one page of the stamps by which changed rows are found.
@@ -155,10 +156,7 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   const stamp = plan.stamp ?? plan.version
   const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
   const [rows] = await context.db.read([
-    statement<{
-      row_key: string
-      stamp: string
-    }>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
+    statement<Stamp>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
       FROM ${named(plan.table)} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${STAMPS}`),
   ])
   const last = rows.length === STAMPS ? rows.at(-1) : undefined

@@ -62,10 +62,8 @@ export async function restoreFor(
       }
       state = after
       const progress = progressOf(state)
-      if (progress.done) {
-        kv.put(RESTORED, { ...state, endedAt: Date.now() })
-        kv.delete(RESTORE)
-      } else kv.put(RESTORE, state)
+      kv.put(progress.done ? RESTORED : RESTORE, { ...state, at: Date.now() })
+      if (progress.done) kv.delete(RESTORE)
       if (progress.done || Date.now() >= endMs) return progress
     }
   } catch (error) {
@@ -93,8 +91,8 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
     if ((await readCompany(context)).company && !(await isEmpty(context))) {
-      const last = kv.get<RestoreState & { endedAt: number }>(RESTORED)
-      if (last?.untilMs === untilMs && Date.now() - last.endedAt < REPEATED_MS) return last
+      const last = kv.get<RestoreState & { at: number }>(RESTORED)
+      if (last?.untilMs === untilMs && Date.now() - last.at < REPEATED_MS) return last
       throw conflict(NOT_EMPTY)
     }
     forgetBackup(kv)

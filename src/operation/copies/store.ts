@@ -43,9 +43,7 @@ export interface Store {
 
 const prefixOf = (companyId: number, folder: 'manifests' | 'parts') => `backups/${companyId}/${folder}/`
 
-export function manifestKey(companyId: number, at: string): string {
-  return `${prefixOf(companyId, 'manifests')}${at}-full.json`
-}
+export const manifestKey = (companyId: number, at: string) => `${prefixOf(companyId, 'manifests')}${at}-full.json`
 
 const MANIFEST_KEY = /\/(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)-full\.json$/
 
@@ -123,29 +121,26 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
   const written: Part[] = []
   let number = backup.parts
-  let waiting: string[] = []
-  let rows: Part['rows'] = {}
+  let waiting: Line[] = []
   let characters = 0
 
   async function flush(): Promise<void> {
     if (waiting.length === 0) return
     const key = `${folder}${String(++number).padStart(5, '0')}.ndjson.gz`
-    const bytes = gzipSync(waiting.join(''))
+    const bytes = gzipSync(waiting.map((line) => `${JSON.stringify(line)}\n`).join(''))
     await inTime(bucket.put(key, bytes))
+    const rows: Part['rows'] = {}
+    for (const { name } of waiting) rows[name] = (rows[name] ?? 0) + 1
     written.push({ key, bytes: bytes.length, sha256: hash('sha256', bytes), rows })
     waiting = []
-    rows = {}
     characters = 0
   }
 
   return {
     async add(lines: readonly Line[]): Promise<void> {
       for (const line of lines) {
-        // Escapes may make a text six times as long.
-        const text = `${JSON.stringify(line)}\n`
-        waiting.push(text)
-        rows[line.name] = (rows[line.name] ?? 0) + 1
-        characters += text.length
+        waiting.push(line)
+        characters += JSON.stringify(line).length
         if (characters >= 2 * PART_CHARACTERS) await flush()
       }
     },

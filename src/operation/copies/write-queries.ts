@@ -38,7 +38,11 @@ export async function insertLines(context: CompanyContext, table: TablePlan, lin
 }
 
 function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: readonly Row[]) {
-  const rows = plan.unique ? clearRepeated(given, plan.unique) : given
+  const { unique = '' } = plan
+  // Of rows with one value only the first has it: a statement does not see the rows that it inserts.
+  const first = new Map(given.toReversed().map((row) => [row[unique] ?? null, row]))
+  const isRepeated = (row: Row) => row[unique] != null && first.get(row[unique]) !== row
+  const rows = given.map((row) => (isRepeated(row) ? { ...row, [unique]: null } : row))
   const { read, values, insert } = insertion(companyId, plan, rows)
   const conditions: SQL[] = []
   const isElsewhere = (column: string, condition: SQL) =>
@@ -62,12 +66,6 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
   return insert(conditions)
     .onConflictDoUpdate({ ...replacement(plan, values), setWhere })
     .onConflictDoNothing()
-}
-
-/** Clears a unique value in all rows but the first: a statement does not see the rows that it inserts. */
-function clearRepeated(rows: readonly Row[], name: string): Row[] {
-  const first = new Map(rows.toReversed().map((row) => [row[name], row]))
-  return rows.map((row) => (first.get(row[name]) === row ? row : { ...row, [name]: null }))
 }
 
 /** Reads a value of the rows that are joined as `line`. */

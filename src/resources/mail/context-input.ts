@@ -8,14 +8,14 @@ const MAX_ELEMENTS = 100
 /** Stays far below the 1,000 levels of JSON that SQLite reads. */
 const MAX_DEPTH = 32
 
-/** Whether the database can store the value as JSON: a number beyond doubles was parsed as infinite. */
-function isStorable(value: unknown): boolean {
-  const isInRange = (each: unknown) => typeof each !== 'number' || Number.isFinite(each)
-  return levelsOf(value).every((level, depth) => depth <= MAX_DEPTH && level.every(isInRange))
-}
+const isInRange = (each: unknown) => typeof each !== 'number' || Number.isFinite(each)
 
-const storable = () =>
-  z.refine(isStorable, `must be nested at most ${MAX_DEPTH} levels deep, with numbers of a double’s range`)
+/** Whether the database can store the value as JSON: a number beyond doubles was parsed as infinite. */
+export const storable = (maxDepth = MAX_DEPTH) =>
+  z.refine((value) => levelsOf(value).every((level, depth) => depth <= maxDepth && level.every(isInRange)), {
+    error: `must be nested at most ${maxDepth} levels deep, with numbers of a double’s range`,
+    abort: true,
+  })
 
 /** These ids are published as a pattern; in a path they are integers. */
 const digits = z

@@ -79,7 +79,7 @@ it.each([
   })
   const message = kb
     ? expect.stringContaining(`at most ${kb} KB`)
-    : expect.stringContaining('must be nested at most 500 deep')
+    : expect.stringContaining('must be nested at most 500 levels deep')
   const at = expect.stringMatching(new RegExp(`^file\\..*${path}$`))
   expect([status, body.error?.details.issues]).toEqual([400, [{ path: at, message }]])
 })

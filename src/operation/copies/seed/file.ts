@@ -13,6 +13,7 @@ import {
 import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { legacyThreadId } from '../../../resources/files/contract.ts'
+import { storable } from '../../../resources/mail/context-input.ts'
 import { discountAmountType } from '../../../resources/orders/contract.ts'
 import { AMOUNT_MAX, decimals, hasPossibleTotal, paidAt } from '../../../resources/orders/element-contract.ts'
 import { bytesOf } from '../chunks.ts'
@@ -188,13 +189,8 @@ const invoice = z
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
   z.refine((value) => bytesOf(value) <= maxKb * 1_000, `must be at most ${maxKb} KB as JSON`)
-/** JSON as it was parsed: Zod's own would drop `__proto__`, and a deeper value overflow `JSON.stringify`. */
-const shallow = z.unknown().check(
-  z.refine((value) => isStorable(value, JSON_MAX_DEPTH), {
-    error: `must be nested at most ${JSON_MAX_DEPTH} deep, with numbers of a double’s range`,
-    abort: true,
-  }),
-)
+/** JSON as it was parsed: Zod's own would drop `__proto__`. */
+const shallow = z.unknown().check(storable(JSON_MAX_DEPTH))
 const jsonList = z.pipe(
   z._default(z.pipe(shallow, z.array(z.unknown()).check(upTo(400))), []).check(z.meta({ type: 'array', items: {} })),
   z.transform((list) => JSON.stringify(list)),
@@ -241,10 +237,9 @@ const json = z.optional(shallow.check(upTo(500)))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
 )
-const threadId = oneLine(255)
 
 const threadContext = z.strictObject({
-  thread_id: field('The id of the thread in the mail system.', threadId),
+  thread_id: field('The id of the thread in the mail system.', oneLine(255)),
   legacy_thread_id: field('The id by which the API finds the thread.', orNull(legacyThreadId)),
   sender_email: field('The email address of the sender.', orNull(trimmed(320))),
   client_id: field('The id of a client, as text.', line),
@@ -291,8 +286,3 @@ export const seedFile = z.strictObject({
 export type SeedFile = z.output<typeof seedFile>
 /** A seed file as people write it, with optional fields. */
 export type SeedInput = z.input<typeof seedFile>
-
-function isStorable(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return typeof value !== 'number' || Number.isFinite(value)
-  return levels > 0 && Object.values(value).every((member) => isStorable(member, levels - 1))
-}
