@@ -66,6 +66,15 @@ describe('an integration', () => {
     })
   })
 
+  it('needs no credentials while it is disabled, and names those that it needs when it is enabled', async () => {
+    const { credentials: _, ...rest } = supplier()
+    const { status, body } = await as('PUT', path('supplier_b'), { ...rest, enabled: false })
+    expect([status, body.state]).toEqual([200, 'disabled'])
+    const refused = await as('PUT', path('supplier_b'), rest)
+    const paths = refused.body.error.details.issues.map((issue: { path: string }) => issue.path)
+    expect([refused.status, paths]).toEqual([400, ['credentials.account_number', 'credentials.api_key']])
+  })
+
   it('needs its credentials where the address is of another host', async () => {
     await as('PUT', path('supplier_b'), supplier())
     const { credentials, ...rest } = { ...supplier(), base_url: 'https://elsewhere.example' }

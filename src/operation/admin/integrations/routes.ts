@@ -20,8 +20,7 @@ export const routes = [
 
   adminRoute(contract.putIntegration, async ({ params: { kind }, body }, context) => {
     const before = body.credentials === undefined ? await findStored(context, kind) : null
-    const credentials = body.credentials ?? before?.credentials
-    const given = { ...body, ...(credentials !== undefined && { credentials }) }
+    const given = { ...body, credentials: body.credentials ?? before?.credentials ?? {} }
     const parsed = integrationsFile.safeParse({ [kind]: given })
     if (!parsed.success) {
       const issues = parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) }))
@@ -32,7 +31,7 @@ export const routes = [
     if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
-    await putIntegration(context, kind, parsed.data, before?.stored)
+    await putIntegration(context, kind, parsed.data, body.credentials ? undefined : (before?.stored ?? ''))
     if (kind === 'accounting_sync') context.deliverAccounting()
     const saved = (await list(context)).find((each) => each.kind === kind)
     return found(saved, 'Integration')
