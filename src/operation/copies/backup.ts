@@ -6,8 +6,8 @@ import { recordBackup } from './restore-queries.ts'
 import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
 import { type Key, TABLES } from './tables.ts'
 
-/** Rows that change while they are read are read up to this often. */
-const MAX_READS = 5
+/** Rows that change while they are read are read up to this often: a torn order would be restored without its parts. */
+const MAX_READS = 50
 
 export interface BackupState {
   at: string

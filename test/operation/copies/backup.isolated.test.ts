@@ -47,7 +47,7 @@ describe('the plan of tables', () => {
 describe.each(HOMES)('a backup of a company in %s', (home) => {
   const mint = () => mintCompany({ home })
 
-  it('has an order as a whole, though it changes while it is read', async () => {
+  it.each([1, 30])('has an order as a whole, though it changes with the first reads of it: %i', async (changes) => {
     const company = await mint()
     const { orderId } = await makeOrder(company)
     await pay(company, orderId, 1)
@@ -59,7 +59,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
       // Behind the rows of the orders and before their parts.
       read: async (queries) => {
         const rows = await real.read(queries)
-        if (isOrders && ++reads === 1) await pay(company, orderId, 2)
+        if (isOrders && ++reads <= changes) await pay(company, orderId, 2)
         return rows
       },
     }
@@ -71,12 +71,12 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
       state = await stepBackup(context, state, writer)
     }
     await endBackup(context, begun, await writer.take(), Date.now())
-    expect(reads).toBeGreaterThan(2)
+    expect(reads).toBeGreaterThan(changes)
     await wipe(company.id)
     // The log of changes was read before the change.
-    const differences = [{ table: 'audit_log', expected: 4, found: 3 }]
+    const differences = [{ table: 'audit_log', expected: 3 + changes, found: 3 }]
     expect(await restore(company.id, until())).toMatchObject({ done: true, differences })
-    expect(await paymentsOf(company.id)).toEqual([100, 200])
+    expect(await paymentsOf(company.id)).toEqual([100, ...new Array(changes).fill(200)])
   })
 
   it('has both clients where an external id went from one page to the next while these were read', async () => {
