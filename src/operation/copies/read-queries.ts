@@ -21,13 +21,11 @@ const keysOf = ({ key, idColumn = 'id' }: TablePlan) =>
 const compare = (plan: TablePlan, sign: '>' | '<=', key: Key) =>
   sql`(${list(keysOf(plan))}) ${sql.raw(sign)} (${list(key.map((each) => sql`${each}`))})`
 
-export function databaseOf({ db, directory = db }: CompanyContext, table: string): Database {
-  return DIRECTORY_TABLES.includes(table) ? directory : db
-}
+export const databaseOf = ({ db, directory = db }: CompanyContext, table: string): Database =>
+  DIRECTORY_TABLES.includes(table) ? directory : db
 
-function ofCompany({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL {
-  return sql`company_id = ${companyId} AND (${sql.raw(where)})`
-}
+const ofCompany = ({ companyId }: CompanyContext, { where = '1' }: Pick<TablePlan, 'where'>): SQL =>
+  sql`company_id = ${companyId} AND (${sql.raw(where)})`
 
 export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly Key[]): SQL {
   const keyColumns = keysOf(plan)

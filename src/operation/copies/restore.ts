@@ -6,7 +6,7 @@ import { countRows, hasContent, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, listBackups, readManifest, readPart } from './store.ts'
-import { type TablePlan, UNITS } from './tables.ts'
+import { CONTENT, type TablePlan, UNITS } from './tables.ts'
 import { insertLines } from './write-queries.ts'
 
 export { hasContent, isEmpty }
@@ -31,9 +31,8 @@ type RestorePlan = Awaited<ReturnType<typeof readPlan>>
 
 /** The key of the state in the storage of the company's object. */
 export const RESTORE = 'restore'
-/** That of the last complete restore: a call whose response was lost is repeated within this time. */
+/** That of the last complete restore: a call whose response was lost may be repeated within an hour. */
 const RESTORED = 'restored'
-const REPEATED_MS = 3_600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
@@ -50,9 +49,10 @@ export async function restoreFor(
   ms: number,
 ) {
   const endMs = Date.now() + ms
-  let state = await openRestore(context, kv, untilMs)
-  if (state.step === 'done') return progressOf(state)
+  let state: RestoreState | undefined
   try {
+    state = await openRestore(context, kv, untilMs)
+    if (state.step === 'done') return progressOf(state)
     const plan = await readPlan(context, state.backup)
     for (;;) {
       const after = await stepRestore(context, plan, state, by)
@@ -68,7 +68,7 @@ export async function restoreFor(
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
-    if (isFull(error) || !state.isChecked) kv.delete(RESTORE)
+    if (isFull(error) || state?.isChecked === false) kv.delete(RESTORE)
     if (isFull(error)) throw conflict(FULL)
     throw error instanceof BackupError ? conflict(error.message) : error
   }
@@ -86,13 +86,13 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
     await syncDirectory(context)
   }
   if (!state) {
-    const backup = (await listBackups(context)).findLast((at) => Date.parse(at) <= untilMs)
+    const backup = await findBackup(context, untilMs)
     if (backup === undefined) {
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
     if ((await readCompany(context)).company && !(await isEmpty(context))) {
       const last = kv.get<RestoreState & { at: number }>(RESTORED)
-      if (last?.untilMs === untilMs && Date.now() - last.at < REPEATED_MS) return last
+      if (last?.untilMs === untilMs && Date.now() - last.at < 3_600_000) return last
       throw conflict(NOT_EMPTY)
     }
     forgetBackup(kv)
@@ -102,6 +102,16 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
   if (state.untilMs !== untilMs) throw conflict('A restore from another time has begun: repeat it until it is done')
   kv.put(RESTORE, state)
   return state
+}
+
+/** The newest backup until a time, with data if any has: that of a company made again for its restore has none. */
+async function findBackup(context: ReconcileContext, untilMs: number): Promise<string | undefined> {
+  const backups = (await listBackups(context)).filter((at) => Date.parse(at) <= untilMs).reverse()
+  for (const at of backups) {
+    const { counts } = await readManifest(context, at)
+    if (CONTENT.some((name) => counts[name])) return at
+  }
+  return backups[0]
 }
 
 /** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */

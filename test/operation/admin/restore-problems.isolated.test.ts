@@ -67,6 +67,22 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   expect(await statusOf('2026-01-31')).toBe(409)
 })
 
+it.each<Home>(['DB', 'DB_TWO'])(
+  'a restore takes no backup of the company since it was made again: in %s',
+  async (home) => {
+    await mintCompany({ home })
+    const { id, call } = await mintCompany({ home })
+    await call('POST', '/clients', { company_name: 'Acme' })
+    await backUp(id)
+    await wipe(id)
+    await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
+    expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
+    await backUp(id)
+    while (!(await restoreNewest(id)).body.done);
+    expect((await adminCall('GET', `/companies/${id}`)).body.client_count).toBe(1)
+  },
+)
+
 it('a failure of R2 is a 503 that says when to retry, and the restore goes on where it was', async () => {
   await mintCompany()
   const { id, call } = await mintCompany()

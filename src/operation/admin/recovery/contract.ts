@@ -30,7 +30,7 @@ export const restoreCompany = define('restoreCompany', 'POST /companies/{company
   body: component('RestoreInput', 'Which state of the company.', {
     from: z
       .union([date, z.iso.datetime({ offset: true })], 'must be a date or a time, such as 2026-01-31T12:00:00Z')
-      .check(z.describe('The newest backup that began until the end of this day (UTC), or until this time.')),
+      .check(z.describe('The newest backup with data that began until the end of this day (UTC), or until this time.')),
   }),
   response: component('RestoreProgress', 'How far a restore has come.', {
     done: z.boolean().check(z.describe('Whether that was all. Repeat the request until it was.')),

@@ -26,9 +26,8 @@ const CONFLICTS: Record<string, string> = {
 }
 
 /** Explains a failed write in terms of the file; undefined for any other failure. @param message the database's own */
-function describeConflict(message: string): string | undefined {
-  return Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint))?.[1]
-}
+const describeConflict = (message: string): string | undefined =>
+  Object.entries(CONFLICTS).find(([constraint]) => message.includes(constraint))?.[1]
 
 /** For `catch`. @throws ApiError 409 for a write that failed by a row of another write or company */
 export function throwConflict(error: unknown): never {
@@ -150,6 +149,4 @@ async function listIntegrationRows(
   return Promise.all(rows)
 }
 
-function sortedText(credentials: unknown): string {
-  return JSON.stringify(credentials && Object.entries(credentials).sort())
-}
+const sortedText = (credentials: unknown) => JSON.stringify(credentials && Object.entries(credentials).sort())

@@ -129,9 +129,7 @@ export function numbered<T extends { position?: number | undefined }>(elements: 
   return elements.map((element, index) => ({ ...element, position: element.position ?? index + 1 }))
 }
 
-function orNull<T, U>(convert: (value: T) => U, value: T | null): U | null {
-  return value === null ? null : convert(value)
-}
+const orNull = <T, U>(convert: (value: T) => U, value: T | null) => (value === null ? null : convert(value))
 
 /** Unique columns besides the ids. */
 export const UNIQUE = [
