@@ -135,7 +135,8 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
   const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
   const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
-  throw new AdminError(text.replace(/\.?$/, '.'), isBusy ? seconds * 1000 : null, status, details?.issues)
+  const pauseMs = isBusy ? seconds * 1000 : status === 503 ? retryMs : null
+  throw new AdminError(text.replace(/\.?$/, '.'), pauseMs, status, details?.issues)
 }
 
 /** Milliseconds before a request without a response is sent again; null for one that must not run twice. */

@@ -95,6 +95,15 @@ describe('the client of the administration API', () => {
     }
   })
 
+  it('repeats what may run twice after a 503 that does not tell whether it was carried out, and nothing else', async () => {
+    const unknown = failure(503, 'The request may have been carried out')
+    const repeated = await serve(unknown, reply(200, { id: 4 }))
+    expect(await repeated.api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 4 })
+    const once = await serve(unknown)
+    await expect(once.api.call(create, { body: { name: 'x' } })).rejects.toThrow('may have been carried out')
+    expect(once.requests).toHaveLength(1)
+  })
+
   it('repeats a read whose response was cut off within its body', async () => {
     const { api } = await serve(cutBody, reply(200, { id: 1 }))
     expect(await api.call(read, { params })).toEqual({ id: 1 })
