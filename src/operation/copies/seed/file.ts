@@ -24,13 +24,9 @@ const ID_MAX = 2 ** 48
 /** Stays within the depth of JSON that SQLite reads. */
 const JSON_MAX_DEPTH = 500
 
-function orNull<T extends z.ZodMiniType>(schema: T) {
-  return z._default(z.nullable(schema), null as never)
-}
+const orNull = <T extends z.ZodMiniType>(schema: T) => z._default(z.nullable(schema), null as never)
 
-function listOf<T extends z.ZodMiniType>(schema: T) {
-  return z._default(z.array(schema), [])
-}
+const listOf = <T extends z.ZodMiniType>(schema: T) => z._default(z.array(schema), [])
 
 const idMaximum = z.maximum(ID_MAX, `must be at most ${ID_MAX}`)
 export const id = anyId.check(idMaximum, z.meta({ maximum: ID_MAX }))

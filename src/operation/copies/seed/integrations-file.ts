@@ -22,9 +22,7 @@ const address = oneLine(MAX_URL_LENGTH).check(({ value, issues }) => {
 /** Paths and queries are added to it. */
 const base = address.check(z.refine((value) => !value.includes('?'), 'must not contain a query'))
 
-export function field<T extends z.ZodMiniType>(description: string, schema: T) {
-  return schema.check(z.describe(description))
-}
+export const field = <T extends z.ZodMiniType>(description: string, schema: T) => schema.check(z.describe(description))
 
 /** An integration. A disabled one may have no credentials yet. */
 function integration<Rest extends z.core.$ZodShape>(credentials: z.ZodMiniType, rest: Rest) {
