@@ -187,7 +187,8 @@ export async function importThread(context: CompanyContext & Administrator, buck
   const { accountEmail, content, columns } = parseThread(bytes)
   const exported = parseExported(bytes)
   const { companyId: company_id } = context
-  const stored = await findThreadId(context, { legacyThreadId: exported.legacy_thread_id, accountEmail })
+  const key = { legacyThreadId: exported.legacy_thread_id, accountEmail }
+  const stored = await findThreadId(context, key)
   if (stored !== undefined) return { id: stored, is_new: false }
 
   const compressed = await compress(content)
@@ -196,7 +197,8 @@ export async function importThread(context: CompanyContext & Administrator, buck
   const base64 = await storeContent(context, bucket, object, compressed)
   const row = { ...columns, ...exported, account_email: accountEmail, content: base64 ?? null }
   const is_new = await insertThread(context, row, base64 === undefined ? object.id : undefined)
-  return { id: exported.id, is_new }
+  const other = is_new ? undefined : await findThreadId(context, key)
+  return { id: other ?? exported.id, is_new }
 }
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */

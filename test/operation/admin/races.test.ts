@@ -174,3 +174,19 @@ it.each(BATCHES)('a suspension beside another change of the company holds in bot
     [{ suspended: 1 }],
   ])
 })
+
+it.each(BATCHES)(
+  'an import of a thread beside a PUT of it gives the id of the one that is stored: %i',
+  async (number) => {
+    const shop = await openShop()
+    const [at, account_email] = ['2026-01-31T10:00:00.000Z', 'box@x.example']
+    const times = { last_synced_at: at, created_at: at, updated_at: at }
+    const key = { id: crypto.randomUUID(), account_email, legacy_thread_id: 't1' }
+    const thread = { ...key, ...times, deleted: false, revision: 1, content_revision: 1, messages: [] }
+    const other = () => call(shop.token, 'PUT', '/mail/email-threads/t1', { account_email, messages: [] })
+    const bindings = interruptedBy(other, number)
+    const { status, body } = await adminCallWith(bindings, 'POST', `${shop.path}/imports/email-threads`, thread)
+    const [stored] = await sql('SELECT id FROM email_threads WHERE company_id = ?', shop.company.id)
+    expect([status, body.id]).toEqual([200, stored?.id])
+  },
+)
