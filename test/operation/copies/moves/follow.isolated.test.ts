@@ -37,6 +37,7 @@ it('a move leaves the companies in the slots beside it as they are found', async
   await stepsOf(neighbour, 'DB_TWO').next()
   await move(moved, 'DB_TWO')
   expect((await adminCall('GET', '/databases')).body.moves).toMatchObject([{ company_id: neighbour }])
+  expect((await companies[0]?.call('POST', '/clients', client('Of one that moves')))?.status).toBe(200)
   await move(neighbour, 'DB_TWO')
   const totals = companies.map(async (each) => (await each.call('GET', '/clients?q=beside')).body.pagination.total)
   expect(await Promise.all(totals)).toEqual([1, 1, 1, 1])
