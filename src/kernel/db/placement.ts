@@ -214,19 +214,22 @@ export async function listUnbound(env: Bindings): Promise<string[]> {
   return rows.flatMap(({ name }) => (name === null || databaseNames(env).includes(name) ? [] : name))
 }
 
-/** Copies what the directory's row repeats of a company in another database, also if that is changed or moves meanwhile. */
-export async function syncDirectory(context: PlacedContext): Promise<void> {
+/**
+ * Copies what the directory's row repeats of a company in another database, also if that is changed or moves meanwhile.
+ *
+ * @param changed a name or state that was not changed stays: a replica may not know yet what another request has changed
+ */
+export async function syncDirectory(context: PlacedContext, changed = ['name', 'suspended']): Promise<void> {
   const { companyId, db, directory } = context
   const findDatabase = () => parseBookmark(db.bookmark())?.database ?? context.database
   const isCompany = sql`${companies.id} = ${companyId}`
   const { name, suspended, slot } = companies
-  // A write: a replica may not know yet what another request has changed.
-  const current = orm.update(companies).set({ name: sql`name` })
   for (let copied = ''; findDatabase() !== DIRECTORY; ) {
-    const [[row]] = await db.writeIdempotent([current.where(isCompany).returning({ name, suspended, slot })])
+    const [[row]] = await db.read([orm.select({ name, suspended, slot }).from(companies).where(isCompany)])
     if (!row || JSON.stringify(row) === copied) return
+    const own = Object.entries(row).filter(([column]) => changed.includes(column))
     const database_slot = sql`iif(database = ${findDatabase()}, ${row.slot}, database_slot)`
-    const update = orm.update(companies).set({ name: row.name, suspended: row.suspended, database_slot })
+    const update = orm.update(companies).set({ ...Object.fromEntries(own), database_slot })
     await directory.writeIdempotent([update.where(sql`${isCompany} AND database IS NOT NULL`)])
     copied = JSON.stringify(row)
   }

@@ -238,7 +238,7 @@ function describeInput(
 function describeError(kind: ErrorKind, schema: JsonObject, api: Api, { role }: Contract): Response {
   const { headers = ERROR_HEADERS, example = new ApiError(kind), ...published } = errorResponses[kind]
   const description = api.errors?.[kind] ?? published.description
-  const sent = headers.filter((name) => role === undefined || !/^(RateLimit|Idempotency)/.test(name))
+  const sent = headers.filter((name) => role === undefined || !/^(RateLimit|Idempotency)|--conflict$/.test(name))
   const body = toExample(errorBody(api.examples?.[kind] ?? example, `https://crm.example${api.server}`))
   return { status: ERRORS[kind].status, kind, description, headers: sent, schema, example: body }
 }

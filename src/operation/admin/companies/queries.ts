@@ -72,6 +72,6 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
       .returning(columns),
   ])
   // The directory's row refuses tokens. If this request is interrupted here, its caller must repeat it.
-  await syncDirectory(context)
+  await syncDirectory(context, Object.keys(change))
   return row ? { ...row, database } : null
 }

@@ -62,7 +62,7 @@ export const routes = [
       const refusal = refuseContent(context, hash, into_empty)
       const recorded = recordPart(context, hash, part, parts)
       await db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
-      await syncDirectory(context)
+      await syncDirectory(context, Object.keys(file.company))
       // Another account deletes the links to customers: not those that are made from now on.
       if (file.integrations.accounting_sync) context.deliverAccounting()
     }

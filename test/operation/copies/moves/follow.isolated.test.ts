@@ -38,7 +38,8 @@ it('a move leaves the companies in the slots beside it as they are found', async
   for await (const _ of stepsOf(moved, 'DB_TWO')) {
     expect((await companies[0]?.call('POST', '/clients', client('Of one that moves')))?.status).toBe(200)
   }
-  expect((await adminCall('GET', '/databases')).body.moves).toMatchObject([{ company_id: neighbour }])
+  const { moves } = (await adminCall('GET', '/databases')).body
+  expect(moves.map(({ company_id }: { company_id: number }) => company_id)).toContain(neighbour)
   await move(neighbour, 'DB_TWO')
   const totals = companies.map(async (each) => (await each.call('GET', '/clients?q=beside')).body.pagination.total)
   expect(await Promise.all(totals)).toEqual([1, 1, 1, 1])
