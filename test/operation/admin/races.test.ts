@@ -113,7 +113,9 @@ describe('a company of another database', () => {
 describe('a company that moves while it is suspended', () => {
   it.each([
     ['DB', 'DB_TWO', 2],
+    ['DB_TWO', 'DB', 3],
     ['DB_TWO', 'DB', 4],
+    ['DB_TWO', 'DB', 5],
   ] as const)('from %s to %s, before batch %i, is suspended where it is now', async (home, to, number) => {
     const { id, call } = await mintCompany({ home })
     // In the directory another company takes its place in the full-text tables.
@@ -133,6 +135,19 @@ describe('a company that moves while it is suspended', () => {
     const [own] = await sqlIn(to, 'SELECT slot FROM companies WHERE id = ?', id)
     const placed = 'SELECT coalesce(database_slot, slot) AS slot FROM companies WHERE id = ?'
     expect(await sqlIn('DB', placed, id)).toEqual([own])
+  })
+
+  it.each([3, 4, 5])('is suspended for the gate, also if its writes are refused from batch %i on', async (number) => {
+    const { id, call } = await mintCompany({ home: 'DB_TWO' })
+    const refuse = async () => {
+      const guard = "INSERT INTO company_guards VALUES (?, 'read_only', 'DB', 0, unixepoch() * 1000)"
+      await sqlIn('DB_TWO', guard, id)
+      return { status: 200 }
+    }
+    const change = { suspended: true }
+    expect((await adminCallWith(interruptedBy(refuse, number), 'PATCH', `/companies/${id}`, change)).status).toBe(200)
+    expect((await call('GET', '/me')).status).toBe(403)
+    await sqlIn('DB_TWO', 'DELETE FROM company_guards WHERE company_id = ?', id)
   })
 })
 
