@@ -30,7 +30,7 @@ those that were assigned before, revokes again what was revoked since, and pause
   --to NAME        the same
   --role ROLE      owner or developer
   --output FILE    a new file for the export, by default standard output
-  --from DATE      the newest backup of this day (2026-01-31, UTC), or before this time (2026-01-31T12:00:00Z)
+  --from DATE      the newest backup with data until this day (2026-01-31, UTC), or this time (2026-01-31T12:00:00Z)
 
 ${TARGET_HELP}`
 

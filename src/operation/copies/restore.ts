@@ -31,8 +31,9 @@ type RestorePlan = Awaited<ReturnType<typeof readPlan>>
 
 /** The key of the state in the storage of the company's object. */
 export const RESTORE = 'restore'
-/** That of the last complete restore: a call whose response was lost may be repeated within an hour. */
+/** That of the last complete restore: a call whose response was lost may be repeated for some time. */
 const RESTORED = 'restored'
+const REPEATED_MS = 3_600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
@@ -86,15 +87,17 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
     await syncDirectory(context)
   }
   if (!state) {
-    const backup = await findBackup(context, untilMs)
-    if (backup === undefined) {
+    const backups = (await listBackups(context)).filter((at) => Date.parse(at) <= untilMs)
+    const newest = backups.at(-1)
+    if (newest === undefined) {
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
     if ((await readCompany(context)).company && !(await isEmpty(context))) {
       const last = kv.get<RestoreState & { at: number }>(RESTORED)
-      if (last?.untilMs === untilMs && Date.now() - last.at < 3_600_000) return last
+      if (last?.untilMs === untilMs && Date.now() - last.at < REPEATED_MS) return last
       throw conflict(NOT_EMPTY)
     }
+    const backup = (await findWithData(context, backups.toReversed())) ?? newest
     forgetBackup(kv)
     const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
     state = { ...start, differences: [], untilMs, backup }
@@ -104,14 +107,13 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
   return state
 }
 
-/** The newest backup until a time, with data if any has: that of a company made again for its restore has none. */
-async function findBackup(context: ReconcileContext, untilMs: number): Promise<string | undefined> {
-  const backups = (await listBackups(context)).filter((at) => Date.parse(at) <= untilMs).reverse()
+/** The first backup with data: those of a company since it was made again for its restore have none. */
+async function findWithData(context: ReconcileContext, backups: string[]): Promise<string | undefined> {
   for (const at of backups) {
     const { counts } = await readManifest(context, at)
     if (CONTENT.some((name) => counts[name])) return at
   }
-  return backups[0]
+  return undefined
 }
 
 /** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */
