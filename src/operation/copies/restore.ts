@@ -116,8 +116,12 @@ async function findWithData(context: ReconcileContext, backups: string[]): Promi
   return undefined
 }
 
-/** Repeats all insertions, which Time Travel may have undone; none if it has removed the suspension that came first. */
+/**
+ * Repeats all insertions, which Time Travel may have undone, as it may those of a complete restore; none if it has
+ * removed the suspension that came first.
+ */
 export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
+  kv.delete(RESTORED)
   const state = kv.get<RestoreState>(RESTORE)
   if (state && isSuspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
   else kv.delete(RESTORE)
