@@ -48,20 +48,27 @@ export function digitsOf(text: string): string {
   return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
 }
 
-/** At every place of a phrase's first trigram, FTS5 may read all others: of a longer text only the start is a phrase. */
+/** At every place of a phrase's first trigram, FTS5 may read all others: of a longer text only its ends are phrases. */
 const PHRASE_LENGTH = 24
 
 /** Whether what is found must be compared with these texts. */
 export const isCut = (texts: string[]) => texts.some((each) => Array.from(each).length > PHRASE_LENGTH) || undefined
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
-const phrase = (text: string) => `"${Array.from(text).slice(0, PHRASE_LENGTH).join('').replaceAll('"', '""')}"`
+const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
+
+/** Requires a substring of a column; only its start and its end if that {@link isCut}. Many names have the same start. */
+function has(column: 'text' | 'digits', text: string): string {
+  const characters = Array.from(text)
+  const ends = [characters.slice(0, PHRASE_LENGTH).join(''), characters.slice(-PHRASE_LENGTH).join('')]
+  return [...new Set(ends)].map((end) => `${column} : ${phrase(end)}`).join(' AND ')
+}
 
 const isIndexable = (folded: string) => Array.from(folded).length >= TRIGRAM_LENGTH
 
-/** An FTS5 expression for `text` and `spaced` that requires `folded` as a substring; only its start if that {@link isCut}. */
+/** An FTS5 expression for `text` and `spaced` that requires `folded` as a substring; only its ends if that {@link isCut}. */
 export function substringMatch(folded: string): string {
-  return isIndexable(folded) ? `text : ${phrase(folded)}` : firstTrigram(folded)
+  return isIndexable(folded) ? has('text', folded) : firstTrigram(folded)
 }
 
 /**
@@ -76,7 +83,7 @@ export function clientSearch(folded: string) {
   const digits = mayBePhone ? digitsOf(folded) : ''
   const texts = { folded, isCut: isCut([folded, digits]) }
   if (!isIndexable(digits)) return { match, ...texts }
-  return { match: `(${match}) OR (digits : ${phrase(digits)})`, ...texts, digits }
+  return { match: `(${match}) OR (${has('digits', digits)})`, ...texts, digits }
 }
 
 /**
@@ -91,7 +98,7 @@ export function clientSearch(folded: string) {
 export function wordsSearch(q: string) {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
   const words = all.filter((word) => !all.some((other) => other !== word && other.includes(word)))
-  const long = words.filter(isIndexable).map((word) => `text : ${phrase(word)}`)
+  const long = words.filter(isIndexable).map((word) => has('text', word))
   const first = words.map(firstTrigram).join(' AND ')
   const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)
   return match === '' ? null : { match, cut: isCut(words) && JSON.stringify(words) }

@@ -1,7 +1,9 @@
+import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FIRST_ID, issuesOf, mintCompany, sql } from '../../support/app.ts'
+import { FIRST_ID, issuesOf, mintCompany, request, send, sql } from '../../support/app.ts'
 import { byKeys, expectPages, type Listed, walk } from '../../support/lists.ts'
+import { meterBindings } from '../../support/meter.ts'
 
 interface Row extends Listed {
   name: string
@@ -94,6 +96,20 @@ describe('the list of clients with sort and filters', () => {
       })
       expect({ ids: elements.map(({ id }) => id), total }, query).toEqual({ ids, total: ids.length })
     }
+  })
+
+  it('reads few rows for a long text whose start many rows have', async () => {
+    const many = await mintCompany()
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1300)
+       INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+       SELECT ?, i, 'Harbor', 'REGIONAL SPORTS ASSOCIATION OF CITY ' || i, 0, 0 FROM n`,
+      many.id,
+    )
+    const { env: metered, take } = meterBindings(env)
+    const path = '/clients?q=regional sports association of city 777'
+    const { body } = await send(request(many.token, 'GET', path), { env: metered })
+    expect([body.pagination.total, take().rowsRead < 100]).toEqual([1, true])
   })
 
   it.each([
