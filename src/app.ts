@@ -217,7 +217,7 @@ function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   return errorResponse(new ApiError('internal_error', { message }), c.req.url, c.get('operation'))
 }
 
-/** `Retry-After` promises that nothing changed, except by a PUT. If another request may have written, answer 503 without it. */
+/** `Retry-After` promises that nothing changed, except by a PUT. If another method may have written, it is left out. */
 function afterWrites(error: ApiError, c: Context<AppEnv>, mayWrite: boolean): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
   // Repeated, a conditional PUT would find its own change and get 412.

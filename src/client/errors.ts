@@ -135,7 +135,12 @@ export const RETRY_RULES: readonly RetryRule[] = [
     isRetried: true,
     advice: 'Nothing was changed. Send the same request again after `Retry-After` seconds, whatever its method.',
   },
-  { statuses: [503], needsRetryAfter: true, isRetried: true, advice: 'As with 429.' },
+  {
+    statuses: [503],
+    needsRetryAfter: true,
+    isRetried: true,
+    advice: 'As with 429, except that a PUT without `If-Match` and `If-None-Match` may have been carried out.',
+  },
   {
     statuses: [409],
     reasons: ['idempotency_key_in_use'],
