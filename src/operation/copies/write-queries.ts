@@ -38,11 +38,7 @@ export async function insertLines(context: CompanyContext, table: TablePlan, lin
 }
 
 function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: readonly Row[]) {
-  const { unique = '' } = plan
-  // Of rows with one value only the first has it: a statement does not see the rows that it inserts.
-  const first = new Map(given.toReversed().map((row) => [row[unique] ?? null, row]))
-  const isRepeated = (row: Row) => row[unique] != null && first.get(row[unique]) !== row
-  const rows = given.map((row) => (isRepeated(row) ? { ...row, [unique]: null } : row))
+  const rows = plan.unique ? clearRepeated(given, plan.unique) : given
   const { read, values, insert } = insertion(companyId, plan, rows)
   const conditions: SQL[] = []
   const isElsewhere = (column: string, condition: SQL) =>
@@ -66,6 +62,16 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
   return insert(conditions)
     .onConflictDoUpdate({ ...replacement(plan, values), setWhere })
     .onConflictDoNothing()
+}
+
+/** Clears a unique value in all rows but the first that has it: a statement does not see the rows that it inserts. */
+function clearRepeated(rows: readonly Row[], unique: string): Row[] {
+  const seen = new Set<unknown>()
+  return rows.map((row) => {
+    const isRepeated = row[unique] != null && seen.has(row[unique])
+    seen.add(row[unique])
+    return isRepeated ? { ...row, [unique]: null } : row
+  })
 }
 
 /** Reads a value of the rows that are joined as `line`. */
