@@ -96,7 +96,8 @@ export class AccountingAdapter {
 
   /**
    * Finds or creates the customer of a name of `toDisplayName`, or of the first of its `listDisplayNames` that belongs to
-   * nothing else, and returns its id. `requestId` has 1–47 characters, new ones for every call; null creates none.
+   * nothing else, and returns its id. `requestId` has 1–47 characters, new ones for every call. With null none is created:
+   * the id is empty if none is found.
    */
   async findOrCreateCustomer(displayName: string, email: string | null, requestId: string | null): Promise<string> {
     for (const [index, name] of listDisplayNames(displayName).entries()) {

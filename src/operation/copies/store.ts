@@ -92,7 +92,7 @@ export async function writeManifest({ bucket }: Store, facts: Manifest): Promise
   await inTime(bucket.put(manifestKey(facts.company_id, facts.at), text))
 }
 
-/** Bounds the text of a part. A written one has at most about 8,000,000 characters: see {@link openParts}. */
+/** Bounds the text of a part. A written one has at most about 20 MB, with a last row of escapes: see {@link openParts}. */
 const MAX_TEXT_BYTES = 32_000_000
 
 /** Reads the rows of a part. @throws BackupError when it is missing or does not match its manifest */
@@ -140,6 +140,7 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
     async add(lines: readonly Line[]): Promise<void> {
       for (const line of lines) {
         waiting.push(line)
+        // With its escapes, which may make a text six times as long.
         characters += JSON.stringify(line).length
         if (characters >= 2 * PART_CHARACTERS) await flush()
       }
