@@ -45,7 +45,8 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
   const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
   if (version !== delivery.connection.version) return 'halt'
-  const invoice = !link || isRemoved(link) ? 'absent' : link.external_id ? 'linked' : 'unknown'
+  const remote = link?.external_id ? 'linked' : 'unknown'
+  const invoice = link && !isRemoved(link) ? remote : 'absent'
   const { next, dropped } = planOrder(events, invoice, source?.project.deleted)
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)

@@ -112,8 +112,10 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
   }
 }
 
-const highest = (...rows: Row[]) =>
-  Object.fromEntries(SEQUENCES.map((name) => [name, Math.max(...rows.map((r) => Number(r[name] ?? 0)))])) as Sequences
+function highest(...rows: Row[]): Sequences {
+  const values = SEQUENCES.map((name) => [name, Math.max(...rows.map((row) => Number(row[name] ?? 0)))])
+  return Object.fromEntries(values) as Sequences
+}
 
 /** A damaged manifest must not end a recovery: the sweep's sequences are newer than any backup's. */
 async function readNewestCompany({ companyId, bucket }: ReconcileContext): Promise<Row> {
