@@ -30,8 +30,8 @@ interface Search {
   condition: SQL
   /** Hits include no deleted rows and no doubles, and come in the list's order if that is by `id`. */
   isExact?: boolean
-  /** Hits must be compared with the condition. */
-  isCut?: boolean
+  /** Hits have only the ends of a long text: they must be compared with the condition. */
+  isLong?: boolean
 }
 
 /** A page starts after `offset`, or after the row with `key` and `id`. Only a list by `updated_at` needs `sequence`. */
@@ -214,7 +214,7 @@ function isWhole({ filters }: List, { isExact }: Search): boolean {
 
 /** The flag is a literal, as in the conditions of partial indexes. Hits of the search itself are not searched again. */
 function isListed(list: List, flag: Flag, source?: Indexed | Search): SQL {
-  const search = source === list.search && !list.search?.isCut ? undefined : list.search?.condition
+  const search = source === list.search && !list.search?.isLong ? undefined : list.search?.condition
   return allOf([namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...list.filters, search])
 }
 

@@ -52,12 +52,12 @@ export function digitsOf(text: string): string {
 const PHRASE_LENGTH = 24
 
 /** Whether what is found must be compared with these texts. */
-export const isCut = (texts: string[]) => texts.some((each) => Array.from(each).length > PHRASE_LENGTH) || undefined
+export const isLong = (texts: string[]) => texts.some((each) => Array.from(each).length > PHRASE_LENGTH) || undefined
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
 const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
 
-/** Requires a substring of a column; only its start and its end if that {@link isCut}. Many names have the same start. */
+/** Requires a substring of a column; only its start and its end if that {@link isLong}. Many names have the same start. */
 function has(column: 'text' | 'digits', text: string): string {
   const characters = Array.from(text)
   const ends = [characters.slice(0, PHRASE_LENGTH).join(''), characters.slice(-PHRASE_LENGTH).join('')]
@@ -66,7 +66,7 @@ function has(column: 'text' | 'digits', text: string): string {
 
 const isIndexable = (folded: string) => Array.from(folded).length >= TRIGRAM_LENGTH
 
-/** An FTS5 expression for `text` and `spaced` that requires `folded` as a substring; only its ends if that {@link isCut}. */
+/** An FTS5 expression for `text` and `spaced` that requires `folded` as a substring; only its ends if that {@link isLong}. */
 export function substringMatch(folded: string): string {
   return isIndexable(folded) ? has('text', folded) : firstTrigram(folded)
 }
@@ -74,14 +74,14 @@ export function substringMatch(folded: string): string {
 /**
  * Matches a substring of `text` or, for a phone number of three digits or more, of `digits`; `spaced` has both.
  *
- * @returns an FTS5 expression, and the same as texts that a row contains; with `isCut` they are to be compared
+ * @returns an FTS5 expression, and the same as texts that a row contains; with `isLong` they are to be compared
  */
 export function clientSearch(folded: string) {
   const match = substringMatch(folded)
   if (!isIndexable(folded)) return { match, folded, digits: folded }
   const mayBePhone = /^[\d\s()+\p{Pd}\u2212./]+$/u.test(folded.normalize('NFKC'))
   const digits = mayBePhone ? digitsOf(folded) : ''
-  const texts = { folded, isCut: isCut([folded, digits]) }
+  const texts = { folded, isLong: isLong([folded, digits]) }
   if (!isIndexable(digits)) return { match, ...texts }
   return { match: `(${match}) OR (${has('digits', digits)})`, ...texts, digits }
 }
@@ -101,7 +101,7 @@ export function wordsSearch(q: string) {
   const long = words.filter(isIndexable).map((word) => has('text', word))
   const first = words.map(firstTrigram).join(' AND ')
   const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)
-  return match === '' ? null : { match, cut: isCut(words) && JSON.stringify(words) }
+  return match === '' ? null : { match, compared: isLong(words) && JSON.stringify(words) }
 }
 
 /** Matches nothing: no field is blank. */

@@ -57,7 +57,7 @@ export async function listClients(context: RequestContext, query: ClientList, st
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
 type ListedValues = ListValues &
-  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits' | 'isCut'>
+  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits' | 'isLong'>
 
 const CLIENT = storedRow(clientColumns)
 
@@ -85,8 +85,8 @@ function listOf({ sort, deleted }: Variant, p: ListedValues): List {
   const search = p.match && {
     hits: hitsOf(p, order.direction, order.column === 'id'),
     condition: hasText(p),
-    isExact: !p.isCut,
-    isCut: !!p.isCut,
+    isExact: !p.isLong,
+    isLong: !!p.isLong,
   }
   return {
     table: 'clients',

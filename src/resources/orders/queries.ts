@@ -17,7 +17,7 @@ import {
   wholeOf,
 } from '../../kernel/db/lists.ts'
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
-import { fold, idOf, inSlot, isCut, substringMatch } from '../../kernel/db/search.ts'
+import { fold, idOf, inSlot, isLong, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
 import { orderStatements, type Part } from './parts-sql.ts'
 import { EXPANSIONS, type Expansion } from './shapes.ts'
@@ -77,7 +77,7 @@ export async function listOrders(context: RequestContext, query: OrderList, star
   const { db, companyId } = context
   const [one, ...others] = status ?? []
   const text = fold(q).trim()
-  const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT, isCut: isCut([text]) }
+  const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT, isLong: isLong([text]) }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
@@ -100,7 +100,7 @@ export async function listOrders(context: RequestContext, query: OrderList, star
 
 type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
 type Filter = 'client_id' | 'status' | 'statuses' | 'from' | 'to' | 'updated_since' | 'external_id'
-type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot' | 'isCut'>
+type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot' | 'isLong'>
 
 const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
 
@@ -122,7 +122,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
   const isTo = p.to && sql`orders.created_date <= ${p.to}`
   const days = [isFrom, isTo].filter((condition) => condition !== undefined)
   const hasStatus = statusCondition(p, isTotal)
-  const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text), isCut: !!p.isCut }
+  const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text), isLong: !!p.isLong }
   const isOfClient = (flag: Flag) => flag === 0 && p.client_id
   const indexOf = (flag: Flag, column: Sort['column']) => {
     if (column === 'id' && flag === 0) return BY_ID

@@ -41,7 +41,7 @@ const newestItems = prepare((p: Placeholders<'companyId'>) =>
   orm.select().from(catalogItems).where(isVisibleItemOf(p.companyId)).orderBy(desc(catalogItems.id)).limit(NEWEST),
 )
 
-type Search = Placeholders<'companyId' | 'slot' | 'match', 'cut'>
+type Search = Placeholders<'companyId' | 'slot' | 'match', 'compared'>
 
 const matchingItems = prepare((p: Search) =>
   orm
@@ -63,9 +63,9 @@ const matchingLines = prepare((p: Search) =>
     .limit(MAX_FOUND),
 )
 
-function isHit(index: SQL, text: SQL, { match, slot, cut }: Search): SQL {
-  const hasCut = cut ? sql`AND NOT EXISTS (SELECT 1 FROM json_each(${cut}) WHERE instr(${text}, value) = 0)` : sql``
-  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)} ${hasCut}`
+function isHit(index: SQL, text: SQL, { match, slot, compared }: Search): SQL {
+  const lacks = sql`EXISTS (SELECT 1 FROM json_each(${compared}) WHERE instr(${text}, value) = 0)`
+  return sql`${index} MATCH ${match} AND ${index}.rowid ${inSlot(slot)} ${compared ? sql`AND NOT ${lacks}` : sql``}`
 }
 
 export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {
