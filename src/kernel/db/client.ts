@@ -62,8 +62,12 @@ export function mapRows<Row, T>({ prepared, values }: Filled<unknown>, map: (row
 /** Builds queries without a database: a {@link Database} runs them. */
 export const orm = drizzle({ prepare: () => undefined } as unknown as D1Database)
 
-/** Texts cached for one query, one for each set of given values. */
-const MAX_TEXTS = 200
+/** The texts of an isolate, by statement and given values. A character takes up to seven bytes with what it is built of. */
+const texts = new LruCache<string, [name: string, Prepared][]>({
+  maxWeight: 3_000_000,
+  weigh: (named) => named.reduce((sum, [, prepared]) => sum + prepared.getQuery().sql.length, 0),
+})
+let lastNumber = 0
 
 /**
  * Prepares the statements of a write by their names, in the order in which they run. Their texts are built once per
@@ -75,10 +79,10 @@ const MAX_TEXTS = 200
 export function prepareNamed<P extends Placeholders<never>, const T extends Record<string, Query>>(
   build: (placeholders: P) => T,
 ): (values: ValuesOf<P>) => AllFilled<T> {
-  const texts = new LruCache<string, [name: string, Prepared][]>({ maxWeight: MAX_TEXTS })
+  const number = ++lastNumber
   return (values: Record<string, Value | undefined>) => {
     const names = Object.keys(values).filter((name) => values[name] !== undefined)
-    const named = texts.getOrMake(names.join(), () => {
+    const named = texts.getOrMake(`${number} ${names}`, () => {
       const placeholders = Object.fromEntries(names.map((name) => [name, sql.placeholder(name)])) as P
       return Object.entries(build(placeholders)).map(([name, query]) => [name, query.prepare()])
     })

@@ -12,7 +12,7 @@ describe('a prepared query', () => {
     })
     const ask = async (values: { a: number; b?: string | null | undefined }) =>
       (await openDatabase(env.DB).read([pair({ b: undefined, ...values })]))[0][0]
-    return { built, ask }
+    return { built, pair, ask }
   }
 
   it('is built once for each set of given values, of which null is one', async () => {
@@ -24,6 +24,18 @@ describe('a prepared query', () => {
     expect(await ask({ a: 5, b: 'y' })).toEqual({ a: 5, b: 'y' })
     expect(built).toEqual([['a'], ['a', 'b']].map((names) => expect.arrayContaining(names)))
     expect(built.map((names) => names.length)).toEqual([1, 2])
+  })
+
+  it('is built again after others whose texts, with its own, are more than an isolate keeps', () => {
+    const { built, pair } = preparePair()
+    const long = () =>
+      prepare(() => orm.select({ a: sql.raw(`'${'x'.repeat(500_000)}'`).as('a') }).from(sql`(SELECT 1)`))
+    const useAfter = (others: number) => {
+      for (let at = 0; at < others; at++) long()({})
+      pair({ a: 1, b: undefined })
+      return built.length
+    }
+    expect([useAfter(0), useAfter(4), useAfter(8)]).toEqual([1, 1, 2])
   })
 
   it('separates the values of concurrent requests', async () => {
