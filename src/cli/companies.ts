@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import * as z from 'zod/mini'
-import { idText } from '../kernel/api/contract.ts'
+import { emailAddress, idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import * as membership from '../operation/admin/people/contract.ts'
@@ -35,7 +35,7 @@ those that were assigned before, revokes again what was revoked since, and pause
 ${TARGET_HELP}`
 
 const ID = required('ID', idText)
-const EMAIL = required('EMAIL', z.email('must be an email address').check(z.trim(), z.toLowerCase()))
+const EMAIL = required('EMAIL', emailAddress('must be an email address').check(z.trim(), z.toLowerCase()))
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 type OfCompany = { company_id: number }

@@ -2,7 +2,7 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { createRemoteJWKSet, errors, jwtVerify } from 'jose'
 import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
-import { type Contract, ROLES, type Role } from '../../kernel/api/contract.ts'
+import { type Contract, emailAddress, ROLES, type Role } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/limits.ts'
@@ -117,7 +117,7 @@ let keySet: { issuer: string; keys: ReturnType<typeof createRemoteJWKSet> } | un
 const KEYS_FAILED = /^ERR_(JOSE_GENERIC|JWKS_TIMEOUT|JWKS_INVALID)$/
 const ASSERTION_MAX_CHARACTERS = 16_384
 
-const claims = z.object({ email: z.email() })
+const claims = z.object({ email: emailAddress() })
 
 /**
  * Verifies an application token of Cloudflare Access.

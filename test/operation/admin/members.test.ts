@@ -57,6 +57,7 @@ describe('members', () => {
 
   it.each([
     ['an email that is none', 'PUT', '/nobody', { role: 'owner' }, 404],
+    ['an email with two dots', 'PUT', '/a..b@example.com', { role: 'owner' }, 404],
     ['an unknown role', 'PUT', '/x@example.com', { role: 'king' }, 400],
     ['an unknown field', 'PUT', '/x@example.com', { role: 'owner', a: 1 }, 400],
     ['no body', 'PUT', '/x@example.com', undefined, 415],

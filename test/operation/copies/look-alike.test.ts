@@ -1,9 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { closeSource } from '../../../src/operation/copies/guard-queries.ts'
 import { copyPage } from '../../../src/operation/copies/read-queries.ts'
 import { type Line, UNITS } from '../../../src/operation/copies/tables.ts'
 import { insertLines, putLines } from '../../../src/operation/copies/write-queries.ts'
+import { operatorOf } from '../../support/admin.ts'
 import { call, freshId, mintToken, sql } from '../../support/app.ts'
 import { loadSeed } from '../admin/import-support.ts'
 
@@ -59,6 +61,29 @@ it('a move that has ended writes nothing more', async () => {
   const late = putLines(shop.context, planOf(name), [{ name, row: { ...row, phone: 'late' } }])
   await expect(late).rejects.toThrow('the company is not moved')
   expect((await shop.send('GET', '/clients/1')).body.client.phone).toBeNull()
+})
+
+it('a move switches its own company only, and only while that refuses writes', async () => {
+  const readOnly = "INSERT INTO company_guards VALUES (?, 'read_only', 'DB_TWO', 0, 1)"
+  onTestFinished(async () => {
+    await sql('UPDATE companies SET database = NULL, database_slot = NULL WHERE id = ?', shop.id)
+  })
+  const statesOf = ({ id }: typeof shop) =>
+    sql(
+      'SELECT g.state, c.database FROM companies AS c LEFT JOIN company_guards AS g ON g.company_id = c.id WHERE c.id = ?',
+      id,
+    )
+  const close = () =>
+    closeSource(shop.context, { source: 'DB', destination: 'DB_TWO', slot: 900, by: operatorOf(shop.id) })
+  await leave(neighbour.id)
+  expect([await close(), await statesOf(shop)]).toEqual([false, [{ state: null, database: null }]])
+  await sql("UPDATE company_guards SET state = 'read_only' WHERE company_id = ?", neighbour.id)
+  await sql(readOnly, shop.id)
+  expect([await close(), await statesOf(shop), await statesOf(neighbour)]).toEqual([
+    true,
+    [{ state: 'moved', database: 'DB_TWO' }],
+    [{ state: 'read_only', database: null }],
+  ])
 })
 
 it('a move clears a unique value of its own company only', async () => {

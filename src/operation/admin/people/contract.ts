@@ -1,8 +1,8 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime, id } from '../../../kernel/api/contract.ts'
+import { component, type Documentation, dateTime, emailAddress, id } from '../../../kernel/api/contract.ts'
 import { adminContracts, company_id, listOf } from '../fields.ts'
 
-const email = z.email().check(z.maxLength(254))
+const email = emailAddress().check(z.maxLength(254))
 const role = z.enum(['developer', 'owner'])
 
 const member = component('Member', 'Somebody who administers a company.', {
