@@ -26,6 +26,9 @@ export const tokensSchema = z.object({
 })
 export type Tokens = z.infer<typeof tokensSchema>
 
+/** What one consent has issued, shared by every connection made with it: each renewal ends the tokens before. */
+export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<void> | undefined }
+
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
 const text = z.catch(z.optional(z.string()), undefined)
@@ -54,11 +57,11 @@ export class AccountingAdapter {
   readonly #session: ReturnType<typeof createOAuthSession>
 
   /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
-  constructor(settings: AccountingSettings, tokens: Tokens, saveTokens: (tokens: Tokens) => Promise<void>) {
+  constructor(settings: AccountingSettings, grant: Grant, saveTokens: (tokens: Tokens) => Promise<void>) {
     const baseUrl = settings.base_url.replace(/(?<!\/)\/+$/, '')
     this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realm_id)}`
     this.#addresses = settings.addresses
-    this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, tokens, saveTokens)
+    this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, grant, saveTokens)
   }
 
   /**
@@ -190,18 +193,16 @@ const tokenResponse = z.object({
 function createOAuthSession(
   url: string,
   { client_id, client_secret, addresses }: AccountingSettings,
-  initial: Tokens,
+  grant: Grant,
   saveTokens: (tokens: Tokens) => Promise<void>,
 ) {
   const basic = new TextEncoder().encode(`${client_id}:${client_secret}`).toBase64()
-  let tokens = initial
-  let isSaved = true
-  let renewal: Promise<void> | null = null
 
-  const listSecrets = () => [client_secret, basic, tokens.refresh_token, tokens.access_token ?? '']
+  const listSecrets = () => [client_secret, basic, grant.tokens.refresh_token, grant.tokens.access_token ?? '']
 
   async function renew(): Promise<void> {
-    if (isSaved) {
+    if (!grant.isUnsaved) {
+      const { tokens } = grant
       const start = Date.now()
       const issued = await sendRequest(tokenResponse, {
         endpoint: 'token',
@@ -216,23 +217,22 @@ function createOAuthSession(
       const { access_token, refresh_token = tokens.refresh_token, expires_in } = issued
       const lifetimeMs = expires_in * 1_000
       const access_good_until = start + lifetimeMs - Math.min(MAX_MARGIN_MS, lifetimeMs / 10)
-      tokens = { refresh_token, access_token, access_good_until }
-      isSaved = false
+      Object.assign(grant, { tokens: { refresh_token, access_token, access_good_until }, isUnsaved: true })
     }
-    await saveTokens(tokens)
-    isSaved = true
+    await saveTokens(grant.tokens)
+    grant.isUnsaved = false
   }
 
   async function getAccessToken(refused?: string): Promise<string> {
-    const { access_token: accessToken, access_good_until: goodUntil } = tokens
-    const isGood = isSaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
+    const { access_token: accessToken, access_good_until: goodUntil } = grant.tokens
+    const isGood = !grant.isUnsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
     if (!isGood) {
-      renewal ??= renew().finally(() => {
-        renewal = null
+      grant.renewal ??= renew().finally(() => {
+        grant.renewal = undefined
       })
-      await renewal
+      await grant.renewal
     }
-    return tokens.access_token ?? ''
+    return grant.tokens.access_token ?? ''
   }
 
   return { getAccessToken, listSecrets }

@@ -8,7 +8,7 @@ import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { AccountingAdapter, type Tokens, tokensSchema } from './adapter.ts'
+import { AccountingAdapter, type Grant, type Tokens, tokensSchema } from './adapter.ts'
 import { type Connection, deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -46,6 +46,7 @@ export class AccountingDelivery extends CompanyObject {
   private connection: Connection | null = null
   private opening: Promise<Connection | null> = Promise.resolve(null)
   private context: CompanyContext | null = null
+  private grant: (Grant & { granted_with: string }) | null = null
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
@@ -152,14 +153,20 @@ export class AccountingDelivery extends CompanyObject {
     const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
     const stored = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
+    if (this.grant?.granted_with !== granted_with) {
+      this.grant = { granted_with, tokens: stored?.granted_with === granted_with ? stored : first }
+    }
+    const { grant } = this
     const saveTokens = async (rotated: Tokens): Promise<void> => {
+      // A call under way must not replace the tokens of a later consent.
+      if (this.grant !== grant) return
       const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
       kv.put(UNSAVED_TOKENS, tokens)
       await save(tokens)
     }
     const adapter = new AccountingAdapter(
       { base_url, ...settings, ...credentials, addresses: addressPolicy(this.env) },
-      stored?.granted_with === granted_with ? stored : first,
+      grant,
       saveTokens,
     )
     const { item_id, tax_code_id, delete_mode } = credentials

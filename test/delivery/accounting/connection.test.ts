@@ -189,6 +189,44 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 
+  it('shares renewed tokens with a test of the changed integration during their renewal', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.world.spoil({ match: '^POST /oauth2', hold: true, times: -1 })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect((await shop.world.lines()).at(-1)).toContain('oauth2'), 30_000)
+    await shop.connect({ item_id: '1' })
+    const calls = (await shop.world.lines()).length
+    const tested = shop.object.check(shop.company.id)
+    await vi.waitFor(async () => expect((await shop.world.lines()).length).toBeGreaterThan(calls), 30_000)
+    await shop.world.spoil()
+    expect(await tested).toMatchObject({ ok: true })
+    expect(await delivered).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
+  it('keeps the tokens of a new consent, although a call with those before it renews them later', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    await shop.world.spoil({ match: INVOICE_POST, hold: true })
+    const delivered = shop.deliver()
+    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(2), 30_000)
+    await shop.connectToOther()
+    expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.world.spoil()
+    await delivered
+    await evictDurableObject(shop.object)
+    await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
   it('makes no call while its credentials cannot be read, and continues once they can', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()

@@ -43,7 +43,7 @@ export class World {
     tokens = this.firstTokens(),
     saveTokens = async (saved: Tokens) => void this.saved.push(saved),
   } = {}): AccountingAdapter {
-    return new AccountingAdapter(settings, tokens, saveTokens)
+    return new AccountingAdapter(settings, { tokens }, saveTokens)
   }
 
   settings(): AccountingSettings {
