@@ -27,7 +27,7 @@ export const tokensSchema = z.object({
 export type Tokens = z.infer<typeof tokensSchema>
 
 /** What one consent has issued, shared by every connection made with it: each renewal ends the tokens before. */
-export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<void> | undefined }
+export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<void> }
 
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
@@ -227,9 +227,7 @@ function createOAuthSession(
     const { access_token: accessToken, access_good_until: goodUntil } = grant.tokens
     const isGood = !grant.isUnsaved && accessToken !== null && accessToken !== refused && Date.now() < goodUntil
     if (!isGood) {
-      grant.renewal ??= renew().finally(() => {
-        grant.renewal = undefined
-      })
+      grant.renewal ??= renew().finally(() => delete grant.renewal)
       await grant.renewal
     }
     return grant.tokens.access_token ?? ''

@@ -23,7 +23,6 @@ const STEPS_PER_ORDER = 8
 const UNSAVED_TOKENS = 'unsaved_tokens'
 
 const filled = z.string().check(z.minLength(1))
-const settingsSchema = z.object({ token_url: z.optional(z.string()) })
 const credentialsSchema = z.object({
   realm_id: filled,
   client_id: filled,
@@ -50,11 +49,12 @@ export class AccountingDelivery extends CompanyObject {
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
-    const { integration, orderIds, at, ...state } = await findDue(context, ORDERS_PER_RUN)
+    const { integration, orderIds, at, mayDeliver, ...state } = await findDue(context, ORDERS_PER_RUN)
     const previous = state.connectionRow?.remote_account
     const isOpen = this.connection?.version === integration?.updated_at && this.connection?.account === previous
-    // Also without due events: a later switch would remove customer links made for the new account.
-    if (!integration || (orderIds.length === 0 && (!previous || isOpen))) return at
+    const isUnused = !previous && !(mayDeliver && (await queries.hasLinkedCustomer(context)))
+    // Also without due events: customers are linked by hand for the account that is connected then.
+    if (!integration || (orderIds.length === 0 && (isUnused || isOpen))) return at
     const connection = await this.openOnce(context, integration, state.connectionRow)
     // Its events stay due: the sweep repeats the run.
     if (!connection) return null
@@ -106,34 +106,26 @@ export class AccountingDelivery extends CompanyObject {
   }
 
   /** Reuses the connection until the integration changes, since it may hold unsaved tokens. Calls open it one by one. */
-  private async openOnce(
-    context: CompanyContext,
-    integration: queries.IntegrationRow,
-    row: queries.ConnectionRow | null,
-  ): Promise<Connection | null> {
+  private async openOnce(context: CompanyContext, stored: queries.IntegrationRow, row: queries.ConnectionRow | null) {
     this.context = context
     const open = async () =>
-      this.connection?.version === integration.updated_at ? this.connection : this.open(context, integration, row)
+      this.connection?.version === stored.updated_at ? this.connection : this.open(context, stored, row)
     this.opening = this.opening.then(open, open)
     this.connection = await this.opening
     return this.connection
   }
 
   /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
-  private async open(
-    context: CompanyContext,
-    { base_url, updated_at: version, ...integration }: queries.IntegrationRow,
-    row: queries.ConnectionRow | null,
-  ): Promise<Connection | null> {
-    const { companyId } = context
-    const { CREDENTIALS_KEY: keys } = this.env
+  private async open(context: CompanyContext, integration: queries.IntegrationRow, row: queries.ConnectionRow | null) {
+    const { base_url, updated_at: version } = integration
+    const [{ companyId }, { CREDENTIALS_KEY: keys }] = [context, this.env]
     const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
 
     let credentials: z.infer<typeof credentialsSchema>
-    let settings: z.infer<typeof settingsSchema>
+    let settings: { token_url?: string | undefined }
     try {
       credentials = credentialsSchema.parse(await decrypt(integration.credentials))
-      settings = settingsSchema.parse(JSON.parse(integration.settings))
+      settings = z.object({ token_url: z.optional(z.string()) }).parse(JSON.parse(integration.settings))
     } catch {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
@@ -153,10 +145,9 @@ export class AccountingDelivery extends CompanyObject {
     const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
     const stored = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
-    if (this.grant?.granted_with !== granted_with) {
-      this.grant = { granted_with, tokens: stored?.granted_with === granted_with ? stored : first }
-    }
-    const { grant } = this
+    const opened = { granted_with, tokens: stored?.granted_with === granted_with ? stored : first }
+    const grant = this.grant?.granted_with === granted_with ? this.grant : opened
+    this.grant = grant
     const saveTokens = async (rotated: Tokens): Promise<void> => {
       // A call under way must not replace the tokens of a later consent.
       if (this.grant !== grant) return
@@ -178,12 +169,12 @@ export class AccountingDelivery extends CompanyObject {
 
 /** Finds at most `limit` orders to deliver now, and the next time to look (null: after the company's next change). */
 async function findDue(context: CompanyContext, limit: number) {
-  const { mayDeliver, ...state } = await queries.loadCompanyState(context)
-  const { integration, connectionRow } = state
+  const state = await queries.loadCompanyState(context)
+  const { mayDeliver, integration, connectionRow } = state
   const isStopped = !mayDeliver || !integration || connectionRow?.stopped_for === integration.updated_at
-  if (isStopped) return { ...state, orderIds: [], at: null }
+  if (isStopped) return { ...state, mayDeliver: false, orderIds: [], at: null }
   const pausedUntil = connectionRow?.paused_until ?? 0
-  if (pausedUntil > Date.now()) return { ...state, orderIds: [], at: pausedUntil }
+  if (pausedUntil > Date.now()) return { ...state, mayDeliver: false, orderIds: [], at: pausedUntil }
   const { orderIds, nextAttemptAt } = await queries.loadQueue(context, Date.now(), limit)
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }

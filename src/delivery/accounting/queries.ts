@@ -189,6 +189,12 @@ export async function switchRemoteAccount(
   ])
 }
 
+export async function hasLinkedCustomer({ companyId, db }: CompanyContext): Promise<boolean> {
+  const isLinked = sql`company_id = ${companyId} AND accounting_customer_linked = 1`
+  const [rows] = await db.read([orm.select({ id: clients.id }).from(clients).where(isLinked).limit(1)])
+  return rows.length > 0
+}
+
 export async function saveTokens({ companyId, db }: CompanyContext, tokens: string): Promise<void> {
   await db.writeIdempotent([upsertConnection(companyId, { tokens })])
 }

@@ -172,6 +172,17 @@ describe('a customer who is linked by hand', () => {
     expect(Object.values(realms[OTHER_REALM]?.customers ?? {})).toMatchObject([{ DisplayName: 'Acme Print' }])
   })
 
+  it('is dropped when the company connects to another realm before anything was delivered', async () => {
+    const shop = await Shop.open()
+    await link(shop, '77')
+    await shop.deliver()
+    await shop.connectToOther()
+    const orderId = await shop.makeOrder()
+    await shop.deliver()
+    expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
+    expect(await readClient(shop)).toMatchObject({ accounting_customer_linked: 0 })
+  })
+
   it('is kept when the address gets a slash at its end', async () => {
     const { shop, orderId } = await openShop('Acme Print')
     await link(shop, await makeCustomer(shop))

@@ -24,7 +24,7 @@ export const routes = [
 
   adminRoute(contract.linkCustomer, async ({ params: { client_id }, body }, context) => {
     const linked = found(await linkCustomer(context, client_id, body.customer_id), 'Client')
-    if (linked.retried > 0) context.deliverAccounting()
+    context.deliverAccounting()
     return linked
   }),
 ]
