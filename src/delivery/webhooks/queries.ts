@@ -111,7 +111,7 @@ export interface Outcome {
 /** Stores a round, all or nothing; nothing if the endpoint was deleted meanwhile. */
 export async function saveRound(
   { companyId, db }: CompanyContext,
-  { id: endpointId, updated_at, replay_end }: EndpointRow,
+  { id: endpointId, updated_at, position, replay_end }: EndpointRow,
   { done, kept, released, progress, initial_failures, disabledReason }: Outcome,
   nowMs: number,
 ) {
@@ -159,11 +159,11 @@ export async function saveRound(
               AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id')
           FROM json_each(${releasedObjects}))`,
       ),
-    // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning.
+    // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning, a new feed at its end.
     orm
       .update(webhookEndpoints)
       .set({ id: endpointId, ...progress })
-      .where(sql`${isEndpoint} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
+      .where(sql`${isEndpoint} AND position = ${position} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
     orm
       .update(webhookEndpoints)
       .set({

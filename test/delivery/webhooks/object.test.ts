@@ -9,6 +9,9 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
+import { openCompany } from '../../../src/kernel/db/placement.ts'
+import { raiseSequences } from '../../../src/operation/copies/restore-queries.ts'
+import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
 import { call, mintToken, request, sql } from '../../support/app.ts'
@@ -293,6 +296,23 @@ describe('an address', () => {
       enabled: 0,
       disabled_reason: expect.stringContaining(`failed, the last one with: ${last_error}.`),
     })
+  })
+})
+
+describe('an endpoint whose company is recovered during a delivery', () => {
+  it('goes on from the end of the new feed, not from before it', async () => {
+    const { subscriber, receiver } = await openSubscription()
+    await receiver.spoil({ hold: true })
+    await subscriber.createClient()
+    const delivered = subscriber.deliver()
+    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    const { position } = await receiver.row()
+    const ids = Object.fromEntries(SEQUENCES.map((name) => [name, 0])) as Sequences
+    const last_change = Number(position) + 1_000_000
+    await raiseSequences(await openCompany(env, subscriber.company.id), { ...ids, last_change }, null)
+    await receiver.spoil()
+    expect(await delivered).toBeNull()
+    expect(await receiver.row()).toMatchObject({ position: last_change })
   })
 })
 
