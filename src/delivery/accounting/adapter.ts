@@ -26,7 +26,7 @@ export const tokensSchema = z.object({
 })
 export type Tokens = z.infer<typeof tokensSchema>
 
-/** What one consent has issued, shared by every connection made with it: each renewal ends the tokens before. */
+/** The tokens of one consent, shared by every connection made with it: each renewal ends the tokens before. */
 export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<void> }
 
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
