@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isoDate } from '../kernel/api/contract.ts'
 import { listCompanies } from '../operation/admin/companies/contract.ts'
-import { putIntegration } from '../operation/admin/integrations/contract.ts'
+import { listIntegrations, putIntegration } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/people/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedInput } from '../operation/copies/seed/file.ts'
@@ -29,15 +29,22 @@ export function readSampleSeed(now: number): SeedInput {
 
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
-/** Loads the sample company where there is none, and creates a token and an owner of the first company that is not suspended. */
+/**
+ * Loads the sample company where there is none, or only a part of it. Creates a token and an owner of the first company
+ * that is not suspended.
+ */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
   const sample = readSampleSeed(Date.now())
   const { data } = await api.call(listCompanies, { query: { per_page: 100 } })
   const stored = data.find(({ suspended }) => !suspended) ?? data[0]
-  if (!stored) await importSeed(api, { ...sample, integrations }, 'The sample company')
   const { id, name } = stored ?? sample.company
-  if (stored && id === sample.company.id && name === sample.company.name) {
+  const isSample = id === sample.company.id && name === sample.company.name
+  // They are in the last part: without them an earlier start was interrupted.
+  const loaded = stored && (await api.call(listIntegrations, { params: { company_id: id } })).data
+  if (!stored || (isSample && loaded?.length === 0)) {
+    await importSeed(api, { ...sample, integrations }, 'The sample company')
+  } else if (isSample) {
     // The simulators have other ports at each start.
     for (const [kind, body] of Object.entries(integrations)) {
       if (body) await api.call(putIntegration, { params: { company_id: id, kind }, body })
