@@ -18,7 +18,7 @@ export interface RequestOf<C extends Contract> {
   params?: Texts
   query?: Texts
   body?: InputOf<C['body']>
-  /** Marks a POST that may be sent twice, as after a lost connection. Other methods always may. */
+  /** Marks a POST or DELETE that may be sent twice, as after a lost connection. Other methods always may. */
   isRepeatable?: true
 }
 
@@ -141,7 +141,7 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
 
 /** Milliseconds before a request without a response is sent again; null for one that must not run twice. */
 function retryMsOf({ method }: Contract, { isRepeatable }: RequestOf<Contract>): number | null {
-  return method !== 'POST' || isRepeatable ? RETRY_MS : null
+  return (method !== 'POST' && method !== 'DELETE') || isRepeatable ? RETRY_MS : null
 }
 
 const adviceFor = (retryMs: number | null) =>

@@ -61,6 +61,8 @@ export async function replaceTokens(api: AdminApi, company_id: number): Promise<
   const own = active.filter(({ name }) => name === TOKEN_NAME)
   const room = ACTIVE_TOKENS_MAX - 1 - (active.length - own.length)
   const ended = own.slice(0, Math.max(0, own.length - Math.min(TOKENS_KEPT, room)))
-  for (const { id: token_id } of ended) await api.call(revokeToken, { params: { company_id, token_id } })
+  for (const { id: token_id } of ended) {
+    await api.call(revokeToken, { params: { company_id, token_id }, isRepeatable: true })
+  }
   return (await api.call(createToken, { params, body: { name: TOKEN_NAME } })).token
 }

@@ -80,7 +80,7 @@ await runCommand('tokens', HELP, {
     if (!data[0]) throw new CommandError(`There is no token ${token_id}.`)
     const { company_id, name, revoked_at } = data[0]
     if (revoked_at !== null) return console.log(`Token ${token_id} (${name}) was revoked at ${revoked_at} already.`)
-    await service.call(api.revokeToken, { params: { company_id, token_id } })
+    await service.call(api.revokeToken, { params: { company_id, token_id }, isRepeatable: true })
     console.log(`Revoked token ${token_id} (${name}).`)
   }),
 })

@@ -9,6 +9,7 @@ import { chooseFreePort } from './start-dev.ts'
 const define = contractsOf('X', null)
 const read = define('x', 'GET /companies/{company_id}/things/{name}', { response: z.object({ id: z.number() }) })
 const list = define('x', 'GET /things', { response: z.object({ data: z.array(z.object({ id: z.number() })) }) })
+const remove = define('x', 'DELETE /things', { response: z.object({ id: z.number() }) })
 const create = define('x', 'POST /things', {
   body: z.object({ name: z.string() }),
   response: z.object({ id: z.number() }),
@@ -93,6 +94,12 @@ describe('the client of the administration API', () => {
       await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(advice)
       expect(requests).toHaveLength(1)
     }
+  })
+
+  it('does not repeat a DELETE whose response was lost: the second one would be a 404', async () => {
+    const { api, requests } = await serve(cut, failure(404, 'Member not found'))
+    await expect(api.call(remove)).rejects.toThrow('It may have been carried out: look with `list`')
+    expect(requests).toHaveLength(1)
   })
 
   it('repeats what may run twice after a 503 that does not tell whether it was carried out, and nothing else', async () => {
