@@ -233,7 +233,8 @@ async function recover(service: Connection): Promise<void> {
   let [paused, revoked, companies] = [0, 0, 0]
   let cursor: string | undefined
   do {
-    const step = await service.call(recoverDeployment, { body: cursor === undefined ? {} : { cursor } })
+    const body = cursor === undefined ? {} : { cursor }
+    const step = await service.call(recoverDeployment, { body, isRepeatable: true })
     paused += step.companies_paused
     revoked += step.tokens_revoked
     if (step.company) {
@@ -249,6 +250,6 @@ async function recover(service: Connection): Promise<void> {
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)
   const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
-  console.log(`${summary} Companies whose deliveries are paused now: ${paused}.`)
+  console.log(`${summary} Companies whose deliveries this paused: ${paused}.`)
   console.log('When all is right: npm run companies -- resume-deliveries')
 }

@@ -92,6 +92,21 @@ describe('a recovery of a company without rows in its database', () => {
   })
 })
 
+describe('a recovery whose response was lost', () => {
+  it('repeats that step, and tells what it paused', async () => {
+    const progress = { companies_paused: 2, tokens_revoked: 0, company: null, missing: null, next_cursor: null }
+    let requests = 0
+    const { url, close } = await listen((request, response) => {
+      if (++requests === 1) request.socket.destroy()
+      else response.end(JSON.stringify(progress))
+    })
+    onTestFinished(close)
+    const { code, stdout } = await runHere('companies', ['recover', '--remote', url], REMOTE)
+    expect([code, requests]).toEqual([0, 2])
+    expect(stdout).toContain('Companies whose deliveries this paused: 2.')
+  })
+})
+
 describe('a rotation of the key that changed nothing', () => {
   it.each([
     [0, 3, 'A company is being moved: repeat this when its move is finished. Keep the old key.'],
