@@ -14,13 +14,16 @@ const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
   process.channel?.unref()
 `)}`
 
+const SETTINGS = { WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' }
+
 /** Starts wrangler with piped output. It ends when this process ends. `wrangler dev` sends a message when it serves. */
 export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore'): ChildProcess {
   const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
   return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
     stdio: [input, 'pipe', 'pipe', 'ipc'],
-    env: { ...process.env, WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' },
+    // CLOUDFLARE_ENV would choose an environment where no argument does.
+    env: { ...process.env, ...SETTINGS, CLOUDFLARE_ENV: undefined },
   })
 }
 

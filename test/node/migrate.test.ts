@@ -39,8 +39,9 @@ describe('migrate', () => {
     )
   })
 
-  it('applies all migrations to a new local database', async () => {
+  it("applies all migrations to a new local database, whatever wrangler's own variable names", async () => {
     const { api } = await freshAccount()
+    Object.assign(api.env, { CLOUDFLARE_ENV: 'elsewhere' })
     const state = await makeStateFolder()
     const { code } = await runAt(api, 'migrate', ['--state', state])
     expect(code).toBe(0)
