@@ -233,8 +233,7 @@ async function recover(service: Connection): Promise<void> {
   let [paused, revoked, companies] = [0, 0, 0]
   let cursor: string | undefined
   do {
-    const body = cursor === undefined ? {} : { cursor }
-    const step = await service.call(recoverDeployment, { body, isRepeatable: true })
+    const step = await service.call(recoverDeployment, { body: cursor ? { cursor } : {}, isRepeatable: true })
     paused += step.companies_paused
     revoked += step.tokens_revoked
     if (step.company) {

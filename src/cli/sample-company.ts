@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { isoDate } from '../kernel/api/contract.ts'
 import { listCompanies } from '../operation/admin/companies/contract.ts'
-import { listIntegrations, putIntegration } from '../operation/admin/integrations/contract.ts'
+import { listIntegrations } from '../operation/admin/integrations/contract.ts'
 import { putMember } from '../operation/admin/people/contract.ts'
 import { ACTIVE_TOKENS_MAX, createToken, listTokens, revokeToken } from '../operation/admin/tokens/contract.ts'
 import type { SeedInput } from '../operation/copies/seed/file.ts'
@@ -29,10 +29,7 @@ export function readSampleSeed(now: number): SeedInput {
 
 export type Sample = Awaited<ReturnType<typeof prepareSample>>
 
-/**
- * Loads the sample company where there is none, or only a part of it. Creates a token and an owner of the first company
- * that is not suspended.
- */
+/** Loads what the sample company lacks. Creates a token and an owner of the first company that is not suspended. */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
   const sample = readSampleSeed(Date.now())
@@ -40,16 +37,10 @@ export async function prepareSample(service: Service, integrations: NonNullable<
   const stored = data.find(({ suspended }) => !suspended) ?? data[0]
   const { id, name } = stored ?? sample.company
   const isSample = id === sample.company.id && name === sample.company.name
-  // They are in the last part: without them an earlier start was interrupted.
+  // Integrations are in the last part: with them it is whole. The simulators have other ports at each start.
   const loaded = stored && (await api.call(listIntegrations, { params: { company_id: id } })).data
-  if (!stored || (isSample && loaded?.length === 0)) {
-    await importSeed(api, { ...sample, integrations }, 'The sample company')
-  } else if (isSample) {
-    // The simulators have other ports at each start.
-    for (const [kind, body] of Object.entries(integrations)) {
-      if (body) await api.call(putIntegration, { params: { company_id: id, kind }, body })
-    }
-  }
+  const file = loaded?.length ? { company: { id, name } } : sample
+  if (isSample) await importSeed(api, { ...file, integrations }, 'The sample company')
   await api.call(putMember, { params: { company_id: id, email: OWNER }, body: { role: 'owner' } })
   return { company: { id, name }, token: await replaceTokens(api, id) }
 }
@@ -61,8 +52,6 @@ export async function replaceTokens(api: AdminApi, company_id: number): Promise<
   const own = active.filter(({ name }) => name === TOKEN_NAME)
   const room = ACTIVE_TOKENS_MAX - 1 - (active.length - own.length)
   const ended = own.slice(0, Math.max(0, own.length - Math.min(TOKENS_KEPT, room)))
-  for (const { id: token_id } of ended) {
-    await api.call(revokeToken, { params: { company_id, token_id }, isRepeatable: true })
-  }
+  for (const { id } of ended) await api.call(revokeToken, { params: { company_id, token_id: id }, isRepeatable: true })
   return (await api.call(createToken, { params, body: { name: TOKEN_NAME } })).token
 }
