@@ -396,6 +396,20 @@ describe('a restore that was interrupted before Time Travel', () => {
   })
 })
 
+it('a restore whose end Time Travel has undone is not reported as complete', async () => {
+  await mintCompany()
+  const { id, call } = await mintCompany()
+  await call('POST', '/clients', { company_name: 'Acme' })
+  await call('POST', '/clients', { company_name: 'Later' })
+  await backUp(id)
+  await wipe(id)
+  expect((await restore(id, today())).body).toMatchObject({ done: true })
+  await sql("DELETE FROM clients WHERE company_id = ? AND company_name = 'Later'", id)
+  await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
+  await recover()
+  expect((await restore(id, today())).status).toBe(409)
+})
+
 /** A row without its generated columns. */
 const writable = (row: object) =>
   Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
