@@ -82,6 +82,7 @@ const OTHERS_THREADS =
 /** The stored state of a restore, or that of a new one. */
 async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
   let state = kv.get<RestoreState>(RESTORE)
+  if (state?.isChecked === false && state.untilMs !== untilMs) state = undefined
   if (state?.isChecked && state.step !== 'take') {
     if (!(await suspendAgain(context))) state = undefined
     await syncDirectory(context)

@@ -141,10 +141,10 @@ async function emptySinceBackup(home: Home = 'DB') {
     delete: (name: string) => kept.delete(name),
     list: () => [],
   } as unknown as SyncKvStorage
-  const step = async (others: Partial<ReconcileContext> = {}, ms = 0) => {
+  const step = async (others: Partial<ReconcileContext> = {}, ms = 0, until = '2099-01-01') => {
     const buckets = { bucket: env.BACKUPS, cache: env.CACHE, files: env.FILES }
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
-    return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse('2099-01-01'), ms)
+    return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
   }
   const isSuspended = async () => (await sql('SELECT suspended FROM companies WHERE id = ?', id))[0]?.suspended === 1
   const write = () => call(token, 'POST', '/clients', { company_name: 'Late' })
@@ -232,6 +232,14 @@ it('a restore continues if only the response to the suspension was lost, beside 
   expect(await step({}, 60_000)).toMatchObject({ done: true })
   const names = (await call(token, 'GET', '/clients')).body.data.map((each: { id: number }) => each.id)
   expect(names).toEqual([late.body.client.id, client.id])
+})
+
+it('another backup can be chosen while the first one is checked, and not from the first change on', async () => {
+  const { step } = await emptySinceBackup()
+  expect(await step()).toMatchObject({ done: false, step: 'check' })
+  let result = await step({}, 0, '2098-01-01')
+  while (['check', 'take'].includes(result.step)) result = await step({}, 0, '2098-01-01')
+  await expect(step()).rejects.toMatchObject({ kind: 'conflict', message: expect.stringContaining('another time') })
 })
 
 it('another backup can be chosen where a full database refuses the company', async () => {
