@@ -134,6 +134,20 @@ describe('the rotation of the key', () => {
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ counts: [3], remaining: 0 })
   })
 
+  it('is refused while a database of companies has no binding, whose values nobody sees', async () => {
+    await mintCompany()
+    const id = await fill(OLD)
+    const place = (database: string | null) =>
+      sqlIn('DB', 'UPDATE companies SET database = ?1, database_slot = ?2 WHERE id = ?3', database, database && 5, id)
+    await place('DB_GONE')
+    const { status, body } = await rotate(`${NEW},${OLD}`)
+    await place(null)
+    expect([status, body.error?.message]).toEqual([
+      409,
+      'There is no binding of DB_GONE, which has companies: add it, and repeat this',
+    ])
+  })
+
   it.each(['', 'short', `${NEW},short`])('is refused in one line with the malformed key %j', async (keys) => {
     const { status, body } = await rotate(keys)
     expect([status, body.error.message]).toEqual([409, 'CREDENTIALS_KEY must be 32 bytes in base64.'])

@@ -5,7 +5,7 @@ import {
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
-import { databaseNames, FULL, isFull, openEach } from '../../../kernel/db/placement.ts'
+import { databaseNames, FULL, isFull, listUnbound, openEach } from '../../../kernel/db/placement.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
@@ -66,6 +66,8 @@ export const routes = [
       const remedy = 'finish it or take it back, and repeat this. Keep the old key'
       throw conflict(`The move of company ${move.company_id} is not finished: ${remedy}`)
     }
+    const [unbound] = await listUnbound(context.env)
+    if (unbound) throw conflict(`There is no binding of ${unbound}, which has companies: add it, and repeat this`)
     const encrypt = async (value: EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
       const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)
