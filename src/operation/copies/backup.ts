@@ -6,9 +6,6 @@ import { recordBackup } from './restore-queries.ts'
 import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
 import { type Key, TABLES } from './tables.ts'
 
-/** Rows that change while they are read are read up to this often: a torn order would be restored without its parts. */
-const MAX_READS = 50
-
 export interface BackupState {
   at: string
   /** The position in the reversed list of tables, and the key in that table. */
@@ -64,30 +61,15 @@ export const beginBackup = (nowMs: number): BackupState => {
 }
 
 /**
- * Reads one page of a table for the next part. Rows that change meanwhile are read again: the last read counts. After an
- * interruption, the backup continues with the state as of the last part written, and writes later ones again.
+ * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
+ * part written, and writes later ones again.
  *
  * @returns the state of the backup; null when all tables are read
  */
 export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
-  const { version = '' } = plan
-  const versions = new Map<string, string>()
-  const sink: reader.Sink = async (each, lines) => {
-    await writer.add(lines)
-    if (each !== plan || plan.parts.length === 0) return
-    for (const { row } of lines) versions.set(JSON.stringify(reader.keyOf(plan, row)), String(row[version]))
-  }
-  const { lines, next } = await reader.copyPage(context, plan, state.after, sink)
-  const last = reader.keyOf(plan, lines.at(-1)?.row ?? {})
-  for (let reads = 1; versions.size > 0 && reads < MAX_READS; reads++) {
-    const { stamps } = await reader.readStamps(context, { ...plan, stamp: version }, state.after, last)
-    const changed = [...stamps.keys()].filter((key) => stamps.get(key) !== versions.get(key))
-    if (changed.length === 0) break
-    const keys = changed.map((key): Key => JSON.parse(key))
-    await reader.copyRows(context, plan, reader.isAmong(context, plan, keys), sink)
-  }
+  const { next } = await reader.copyWholePage(context, plan, state.after, (_, lines) => writer.add(lines))
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 

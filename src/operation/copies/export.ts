@@ -4,7 +4,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decompress, findObjectOf, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
-import { copyPage, readCompany } from './read-queries.ts'
+import { copyWholePage, keyOf, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
 import { CONTENT, type Key, type Line, type Row, TABLES, type Value } from './tables.ts'
@@ -61,15 +61,16 @@ export async function exportPage(context: CompanyContext, files: R2Bucket, secti
     const { company } = await readCompany(context)
     return { next: null, pieces: company ? [line(section, present('companies', company))] : [] }
   }
-  const read: Line[] = []
   // Whole rows, but for credentials.
   const whole = { ...plan, without: ['credentials'] }
-  const { lines, next } = await copyPage(context, whole, after.length > 0 ? after : null, (_, each) => {
-    read.push(...each)
+  const read = new Map<string, Line>()
+  const { next } = await copyWholePage(context, whole, after.length > 0 ? after : null, (each, lines) => {
+    for (const line of lines) read.set(JSON.stringify([line.name, line.of, keyOf(each, line.row)]), line)
   })
-  const parts = Map.groupBy(read, ({ name, of }) => `${name} ${of?.[0]}`)
-  const partsOf: PartsOf = (table, { id }) => parts.get(`${table} ${id}`)?.map(({ row }) => row) ?? []
-  const rows = lines.map(({ row }) => row)
+  const lines = Map.groupBy(read.values(), ({ name, of = [] }) => `${name} ${of}`)
+  const rowsOf = (name: string) => lines.get(name)?.map(({ row }) => row) ?? []
+  const partsOf: PartsOf = (table, row) => rowsOf(`${table} ${row.id},${row[plan.version ?? '']}`)
+  const rows = rowsOf(`${section} `)
   if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
   const show = (row: Row) => {
     if (section === 'integrations') return presentIntegration(row)

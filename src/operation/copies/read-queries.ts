@@ -113,6 +113,30 @@ export async function copyPage(context: CompanyContext, plan: TablePlan, after: 
   return page
 }
 
+/** Rows that change while they are read are read up to this often: a torn order would be copied without its parts. */
+const MAX_READS = 50
+
+/** Copies a page. Rows that change meanwhile are read again, with their parts: the last read counts. */
+export async function copyWholePage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink) {
+  const { version = '' } = plan
+  const versions = new Map<string, string>()
+  const watch: Sink = async (each, lines) => {
+    await sink(each, lines)
+    if (each !== plan || plan.parts.length === 0) return
+    for (const { row } of lines) versions.set(JSON.stringify(keyOf(plan, row)), String(row[version]))
+  }
+  const page = await copyPage(context, plan, after, watch)
+  const last = keyOf(plan, page.lines.at(-1)?.row ?? {})
+  for (let reads = 1; versions.size > 0 && reads < MAX_READS; reads++) {
+    const { stamps } = await readStamps(context, { ...plan, stamp: version }, after, last)
+    const changed = [...stamps.keys()].filter((key) => stamps.get(key) !== versions.get(key))
+    if (changed.length === 0) break
+    const keys = changed.map((key): Key => JSON.parse(key))
+    await copyRows(context, plan, isAmong(context, plan, keys), watch)
+  }
+  return page
+}
+
 /** Copies all rows that a condition selects, page by page, each page with its parts. */
 export async function copyRows(context: CompanyContext, plan: TablePlan, where: SQL, sink: Sink): Promise<void> {
   let after: Key | null = null

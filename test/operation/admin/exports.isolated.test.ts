@@ -1,6 +1,8 @@
 import { env, exports } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
+import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { fairShare } from '../../../src/kernel/gate/limits.ts'
+import { exportPage } from '../../../src/operation/copies/export.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
@@ -296,6 +298,33 @@ describe('the export of a company', () => {
     await sql("UPDATE email_thread_objects SET state = 'replaced', thread_id = NULL WHERE company_id = ?", company.id)
     const threads = threadsOf(await readAll(company.id))
     expect(threads.map((text) => JSON.parse(text).messages)).toEqual([messages])
+  })
+
+  it.each([1, 2])('has an order as a whole, though it changes and is deleted behind read %i of it', async (read) => {
+    await mintCompanyWithOrder()
+    const { orderId, call, id } = await mintCompanyWithOrder()
+    const discount_amount = 7
+    const items = [{ title: 'new', quantity: 1, unit_price: 100 }]
+    const real = openDatabase(env.DB)
+    let reads = 0
+    const db: Database = {
+      ...real,
+      read: async (queries) => {
+        const rows = await real.read(queries)
+        if (++reads === read) {
+          await call('PATCH', `/orders/${orderId}`, { title: 'New', discount_amount })
+          await call('PUT', `/orders/${orderId}/invoice-items`, { items })
+          expect((await call('DELETE', `/orders/${orderId}`)).status).toBe(200)
+        }
+        return rows
+      },
+    }
+    const { pieces } = await exportPage({ companyId: id, db }, env.FILES, 'orders', [])
+    const deleted = true
+    const lines = (await Array.fromAsync(pieces)).join('').trimEnd().split('\n')
+    expect(lines.map((each) => JSON.parse(each).data)).toMatchObject([
+      { title: 'New', deleted, invoice: { discount_amount, deleted, items: [{ title: 'new' }] } },
+    ])
   })
 
   it('leaves out lines that were replaced', async () => {
