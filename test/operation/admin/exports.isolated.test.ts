@@ -327,6 +327,29 @@ describe('the export of a company', () => {
     ])
   })
 
+  it('can be imported where an external id went from one page to the next while these were read', async () => {
+    const [id, copy] = [6_000 + freshId(), 6_500 + freshId()]
+    const clients = Array.from({ length: 501 }, (_, at) => ({ id: at + 1, company_name: `Client ${at + 1}` }))
+    await loadSeed({ company: { id, name: 'Many' }, clients })
+    const token = await mintToken(id)
+    const setExternalId = (client: number, external_id: string | null) =>
+      send(request(token, 'PATCH', `/clients/${client}`, { external_id }))
+    await setExternalId(500, 'x')
+    const context = { companyId: id, db: openDatabase(env.DB) }
+    const first = await exportPage(context, env.FILES, 'clients', [])
+    await setExternalId(500, null)
+    await setExternalId(501, 'x')
+    const second = await exportPage(context, env.FILES, 'clients', first.next ?? [])
+    const pages = [...(await Array.fromAsync(first.pieces)), ...(await Array.fromAsync(second.pieces))].join('')
+    const lines = [`{"type":"company","data":{"id":${copy},"name":"Copy"}}`, ...pages.trimEnd().split('\n')]
+    await loadSeed((await readExport([...lines, '{"type":"end"}'])).file)
+    const found = await sql('SELECT id, external_id FROM clients WHERE company_id = ? AND id >= 500', copy)
+    expect(found).toEqual([
+      { id: 500, external_id: null },
+      { id: 501, external_id: 'x' },
+    ])
+  })
+
   it('leaves out lines that were replaced', async () => {
     const company = await mintCompanyWithOrder()
     const { orderId, call } = company

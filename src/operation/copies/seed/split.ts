@@ -106,6 +106,7 @@ export function threadOf(line: string): string | null {
 export async function readExport(lines: AsyncIterable<string> | Iterable<string>) {
   const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
   const integrations: string[] = []
+  const owners = new Map<string, object>()
   let company: SeedInput['company'] | undefined
   let [number, last] = [0, '']
   for await (const text of lines) {
@@ -119,6 +120,11 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
     else if (type !== 'end' && !Object.hasOwn(file, type))
       throw new RangeError(`line ${number} has a type that no export has`)
     else file[type]?.push(data)
+    if (!data?.external_id) continue
+    // Where it went from one row to another meanwhile, the row that was read later has it.
+    const owner = `${type} ${data.external_id}`
+    Object.assign(owners.get(owner) ?? {}, { external_id: null })
+    owners.set(owner, data)
   }
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
