@@ -2,6 +2,7 @@ import type { Env } from '../../env.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import {
+  directoryFor,
   endStaleReadOnly,
   forEachDatabase,
   openCompany,
@@ -14,7 +15,7 @@ import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { RESTORE, repeatRestore, restoreFor } from './restore.ts'
-import { listOverdue } from './restore-queries.ts'
+import { findPlaced, listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
 const CALL_MS = 5_000
@@ -98,12 +99,15 @@ export class CompanyBackup extends CompanyObject {
 
 /** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
-  await forEachDatabase(env, async (db) => {
+  await forEachDatabase(env, async (db, name) => {
     const context = { companyId: 0, db }
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
-    await saveSequences(context, env.BACKUPS)
+    const isPlaced = await findPlaced(directoryFor(env), name)
+    await saveSequences(context, env.BACKUPS, isPlaced)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-    await Promise.all(companyIds.map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', companyId)))
+    await Promise.all(
+      companyIds.filter(isPlaced).map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', companyId)),
+    )
   })
 }

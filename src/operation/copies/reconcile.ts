@@ -164,11 +164,11 @@ async function readKnownSequences(bucket: R2Bucket): Promise<Record<number, Sequ
  * Keeps the highest assigned ids outside of the database and never lowers them. A database with lower ids was reset:
  * this is logged until `POST /admin/v1/recovery` raises them.
  */
-export async function saveSequences(context: CompanyContext, bucket: R2Bucket): Promise<void> {
+export async function saveSequences(context: CompanyContext, bucket: R2Bucket, isPlaced: (id: number) => boolean) {
   const [known, rows] = await Promise.all([readKnownSequences(bucket), listSequences(context)])
   const behind: number[] = []
   let isChanged = false
-  for (const { id, ...sequences } of rows) {
+  for (const { id, ...sequences } of rows.filter(({ id }) => isPlaced(id))) {
     const before = known[id]
     if (before && before.last_change > sequences.last_change) behind.push(id)
     if (!before || SEQUENCES.some((name) => before[name] < sequences[name])) isChanged = true

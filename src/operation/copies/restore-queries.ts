@@ -1,9 +1,9 @@
 import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
-import { orm, statement } from '../../kernel/db/client.ts'
+import { type Database, orm, statement } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { freeSlot, isHere } from '../../kernel/db/placement.ts'
+import { DIRECTORY, freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { recountOf } from '../../kernel/db/quota.ts'
 import { changes, companies, emailThreadObjects, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
 import { hasContent } from './read-queries.ts'
@@ -22,6 +22,15 @@ export async function listSequences({ db }: CompanyContext) {
     ),
   ])
   return rows
+}
+
+/** Finds the companies that the directory has in a database: another row there is of an interrupted creation. */
+export async function findPlaced(directory: Database, name: string): Promise<(companyId: number) => boolean> {
+  const isPlaced = sql`coalesce(${companies.database}, ${DIRECTORY}) = ${name}`
+  const read = directory.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
+  // While the directory fails, the other databases are served as if all were placed.
+  const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
+  return (companyId) => placed?.has(companyId) ?? true
 }
 
 /** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */

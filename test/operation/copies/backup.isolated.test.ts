@@ -8,6 +8,7 @@ import { openParts } from '../../../src/operation/copies/store.ts'
 import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
 import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
+import { insert } from '../../support/rows.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
 import { loadSeed } from '../admin/import-support.ts'
 import { NOT_COPIED } from './not-copied.ts'
@@ -190,6 +191,19 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     const started = await sweep(now)
     expect(started).toContain(due.id)
     expect(started).not.toContain(recent.id)
+  })
+
+  it.runIf(home === 'DB')('is not started for the row that an interrupted creation left elsewhere', async () => {
+    const { id, call } = await mint()
+    await insert('companies', { id, slot: 1_000, name: 'X', created_at: 0, updated_at: 0 }, 'DB_TWO')
+    await call('POST', '/clients', { company_name: 'Acme' })
+    const now = Date.now()
+    await setBackedUp(now)
+    await sqlIn('DB_TWO', 'UPDATE companies SET backed_up_at = NULL WHERE id = ?', id)
+    logLines.length = 0
+    for (const _ of [1, 2]) expect(await sweep(now)).toEqual([])
+    expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
+    await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
   })
 
   it('is started though the backups of more companies than one sweep starts never succeed', async () => {
