@@ -396,6 +396,17 @@ describe('a restore that was interrupted before Time Travel', () => {
   })
 })
 
+it('a company that the directory has lost, made again in a database that it had left, has its data there', async () => {
+  const [{ id: other }, client] = [await mintCompany({ home: 'DB_TWO' }), { company_name: 'Acme' }]
+  const id = other + 50_000
+  // What its move to the directory has left.
+  const guard = { company_id: id, state: 'moved', destination: 'DB', slot: 5 }
+  await insert('company_guards', guard, 'DB_TWO')
+  expect((await adminCall('POST', '/companies', { id, database: 'DB_TWO' })).status).toBe(200)
+  expect((await call(await mintToken(id), 'POST', '/clients', client)).status).toBe(200)
+  expect(await sqlIn('DB_TWO', 'SELECT company_name FROM clients WHERE company_id = ?', id)).toEqual([client])
+})
+
 it('a restore whose end Time Travel has undone is not reported as complete', async () => {
   await mintCompany()
   const { id, call } = await mintCompany()

@@ -51,7 +51,11 @@ export async function createCompany(context: AdminContext, { database, ...given 
   const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
   if (taken) return false
   // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
-  const [, [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
+  const [, , [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
+    // One that was here, and that the directory has lost since, would be sent on to where it went.
+    statement(
+      sql`DELETE FROM company_guards WHERE company_id = ${id} AND NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`,
+    ),
     insert,
     orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
   ])
