@@ -14,7 +14,7 @@ import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { RESTORE, repeatRestore, restoreFor } from './restore.ts'
+import { isRestoring, repeatRestore, restoreFor } from './restore.ts'
 import { findPlaced, listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -38,7 +38,7 @@ export class CompanyBackup extends CompanyObject {
   protected override async run(context: PlacedContext): Promise<number | null> {
     const move = await findMove({ ...context, db: context.directory })
     const isMoving = move && Date.now() - move.updated_at < MOVE_LEFT_MS
-    if (isMoving || this.kv.get(RESTORE) !== undefined) {
+    if (isMoving || isRestoring(this.kv)) {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
@@ -66,9 +66,7 @@ export class CompanyBackup extends CompanyObject {
   /** Moves the company to another database, step by step like {@link restore}. */
   move(by: Administrator, destination: string) {
     return this.inTurn(async () => {
-      if (this.kv.get(RESTORE) !== undefined) {
-        throw conflict('The company is being restored: repeat that until it is done')
-      }
+      if (isRestoring(this.kv)) throw conflict('The company is being restored: repeat that until it is done')
       // The backup's state belongs to the old database.
       forgetBackup(this.kv)
       return moveFor(this.env, by, destination, CALL_MS)

@@ -117,6 +117,13 @@ async function findWithData(context: ReconcileContext, backups: string[]): Promi
   return undefined
 }
 
+/** Whether a restore goes on. One that is only checked, and left for 10 minutes, has changed nothing: it is forgotten. */
+export function isRestoring(kv: SyncKvStorage): boolean {
+  const state = kv.get<RestoreState & { at?: number }>(RESTORE)
+  if (state?.isChecked === false && Date.now() - (state.at ?? 0) >= 600_000) kv.delete(RESTORE)
+  return kv.get(RESTORE) !== undefined
+}
+
 /**
  * Repeats all insertions, which Time Travel may have undone, as it may those of a complete restore; none if it has
  * removed the suspension that came first.

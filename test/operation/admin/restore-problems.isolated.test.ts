@@ -15,7 +15,7 @@ import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, objectOf, wipe } from '../copies/support.ts'
+import { backUp, manifestsOf, objectOf, wipe } from '../copies/support.ts'
 
 /** A call of a restore from the newest backup. */
 const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
@@ -240,6 +240,19 @@ it('another backup can be chosen while the first one is checked, and not from th
   let result = await step({}, 0, '2098-01-01')
   while (['check', 'take'].includes(result.step)) result = await step({}, 0, '2098-01-01')
   await expect(step()).rejects.toMatchObject({ kind: 'conflict', message: expect.stringContaining('another time') })
+})
+
+it('a restore that was left while it was checked keeps a company from its backups for 10 minutes', async () => {
+  const { id, kept, step } = await emptySinceBackup()
+  expect(await step()).toMatchObject({ done: false, step: 'check' })
+  await runInDurableObject(objectOf(id), (_, { storage }) => storage.kv.put(RESTORE, kept.get(RESTORE)))
+  const backUpAfter = async (ms: number) => {
+    vi.setSystemTime(Date.now() + ms)
+    await backUp(id)
+    return (await manifestsOf(id)).length
+  }
+  expect(await backUpAfter(500_000)).toBe(1)
+  expect(await backUpAfter(100_000)).toBe(2)
 })
 
 it('another backup can be chosen where a full database refuses the company', async () => {
