@@ -167,9 +167,13 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from)).company) }
     }
     case 'follow':
-      return follow(move, state)
-    case 'switch':
-      return switchOver(move, state)
+    case 'switch': {
+      const { company, oldestChange } = await readCompany(from)
+      const oldest = oldestChange ?? Number(company?.last_change ?? 0) + 1
+      // A recovery has emptied the feed: only a comparison finds what had changed.
+      if (Object.values(state.since).some((since) => since + 1 < oldest)) return next(state, 'compare')
+      return state.step === 'follow' ? follow(move, state) : switchOver(move, state)
+    }
     case 'place': {
       const { slot = 0 } = (await guard.readGuard(from)) ?? {}
       await guard.setPlacement(directory, { destination, slot, by })

@@ -45,6 +45,19 @@ it('a move leaves the companies in the slots beside it as they are found', async
   expect(await Promise.all(totals)).toEqual([1, 1, 1, 1])
 })
 
+it('a move copies what had changed before a recovery emptied the feed', async () => {
+  const { id } = (await company.call('POST', '/clients', client('Old'))).body.client
+  for await (const { step } of stepsOf(company.id, 'DB_TWO')) if (step === 'switch') break
+  expect((await company.call('PATCH', `/clients/${id}`, client('New'))).status).toBe(200)
+  for (let cursor: string | undefined | null; cursor !== null; ) {
+    const { status, body } = await adminCall('POST', '/recovery', cursor === undefined ? {} : { cursor })
+    expect(status).toBe(200)
+    cursor = body.next_cursor
+  }
+  await move(company.id, 'DB_TWO')
+  expect((await company.call('GET', `/clients/${id}`)).body.client).toMatchObject({ ...client('New'), version: 2 })
+})
+
 describe('a token whose company has moved', () => {
   it('is sent to the new database by its object at once, and back', async () => {
     // Those of the calls to the object: without it, the request finds the new database by way of the old one.
