@@ -156,7 +156,7 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   const { position } = state
   if (!state.isChecked) {
     const part = plan.parts[position]
-    if (!part) return { ...state, step: 'take', isChecked: true, position: 0 }
+    if (!part) return (await isEmpty(context)) ? { ...state, step: 'take', isChecked: true, position: 0 } : null
     const ids = (await readPart(context, part)).flatMap(({ name, row }) => (name === 'email_threads' ? [row.id] : []))
     // Their ids are unique in a database: those of an imported copy of the company would be left out.
     if (ids.length > 0 && (await hasOthersThreads(context, JSON.stringify(ids)))) throw conflict(OTHERS_THREADS)

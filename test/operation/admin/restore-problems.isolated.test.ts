@@ -255,6 +255,18 @@ it('a restore that was left while it was checked keeps a company from its backup
   expect(await backUpAfter(100_000)).toBe(2)
 })
 
+it('a restore is refused too if the company that got data meanwhile was suspended and paused', async () => {
+  const { id, kept, step, write } = await emptySinceBackup()
+  expect(await step()).toMatchObject({ done: false, step: 'check' })
+  expect((await write()).status).toBe(200)
+  expect((await adminCall('PATCH', `/companies/${id}`, { suspended: true, deliveries_paused: true })).status).toBe(200)
+  const goOn = async () => {
+    while (!(await step()).done);
+  }
+  await expect(goOn()).rejects.toMatchObject({ kind: 'conflict', message: expect.stringContaining('has data') })
+  expect(kept.has(RESTORE)).toBe(false)
+})
+
 it('another backup can be chosen where a full database refuses the company', async () => {
   const { kept, step } = await emptySinceBackup()
   const full = new Error('D1_ERROR: CHECK constraint failed: companies_slot: SQLITE_CONSTRAINT')
