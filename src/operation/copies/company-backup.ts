@@ -101,7 +101,7 @@ export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
     const context = { companyId: 0, db }
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
-    const isPlaced = await findPlaced(directoryFor(env), name)
+    const isPlaced = await findPlaced({ ...context, directory: directoryFor(env) }, name)
     await saveSequences(context, env.BACKUPS, isPlaced)
     const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
     await Promise.all(

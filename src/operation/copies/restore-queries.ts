@@ -25,12 +25,12 @@ export async function listSequences({ db }: CompanyContext) {
 }
 
 /** Finds the companies that the directory has in a database: another row there is of an interrupted creation. */
-export async function findPlaced(directory: Database, name: string): Promise<(companyId: number) => boolean> {
+export async function findPlaced({ directory: db }: CompanyContext & { directory: Database }, name: string) {
   const isPlaced = sql`coalesce(${companies.database}, ${DIRECTORY}) = ${name}`
-  const read = directory.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
+  const read = db.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
   // While the directory fails, the other databases are served as if all were placed.
   const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
-  return (companyId) => placed?.has(companyId) ?? true
+  return (companyId: number) => placed?.has(companyId) ?? true
 }
 
 /** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */
