@@ -137,14 +137,10 @@ function toText(cell: Cell): string {
   return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
 }
 
-export function shortTime(time: string): string {
-  return time.replace(/\.\d+Z$/, 'Z')
-}
+export const shortTime = (time: string): string => time.replace(/\.\d+Z$/, 'Z')
 
 /** Text of somebody else in one line. */
-export function toLine(text: string): string {
-  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
-}
+export const toLine = (text: string): string => text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
 
 /** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
 export function time(dateMs: number, example: string) {
@@ -164,6 +160,4 @@ export function someOf<const T extends string>(option: string, names: readonly T
   return { usage: `[${option} a,b]`, read }
 }
 
-export function plural(count: number, one: string, many: string): string {
-  return `${count} ${count === 1 ? one : many}`
-}
+export const plural = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`

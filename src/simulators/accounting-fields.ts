@@ -14,9 +14,7 @@ export function readFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
-export function readList(value: unknown): Fields[] {
-  return Array.isArray(value) ? value.map(readFields) : []
-}
+export const readList = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(readFields) : [])
 
 /** Refuses control characters in any text of a body; line breaks and tabs may stand anywhere but in a name. */
 export function checkTexts(value: unknown): void {

@@ -51,9 +51,7 @@ export function makeRealm(): Realm {
   }
 }
 
-export function digest(text: string): string {
-  return createHash('sha256').update(text).digest('hex').slice(0, 16)
-}
+export const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
 
 export function createInvoice(realm: Realm, fields: Fields): StoredInvoice {
   const { sparse: _sparse, Id: _id, SyncToken: _token, ...own } = fields
@@ -166,9 +164,7 @@ function replace(realm: Realm, invoice: StoredInvoice): StoredInvoice {
   return invoice
 }
 
-function rise(invoice: StoredInvoice): string {
-  return String(Number(invoice.SyncToken) + 1)
-}
+const rise = (invoice: StoredInvoice): string => String(Number(invoice.SyncToken) + 1)
 
 function checkPeriod(realm: Realm, invoice: Fields): void {
   if (String(invoice.TxnDate ?? '9999') <= realm.closedUntil) throw new Refusal('6210', 'The period is closed')

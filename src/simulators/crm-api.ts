@@ -245,9 +245,7 @@ function ok(body: unknown, headers: Record<string, string> = {}): SimulatedRespo
   return { status: 200, headers, body: JSON.stringify(body) }
 }
 
-function notFound(what: string): SimulatedResponse {
-  return fail(404, 'not_found', `${what} not found`)
-}
+const notFound = (what: string): SimulatedResponse => fail(404, 'not_found', `${what} not found`)
 
 function invalid(path: string, message: string): SimulatedResponse {
   return fail(400, 'invalid_request', 'The request is invalid', { issues: [{ path, message }] })

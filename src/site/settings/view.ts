@@ -78,6 +78,4 @@ export function showParts(scope: Scope, parts: readonly Part[], of?: string): Ch
   })
 }
 
-function isAction(part: Part): part is Action {
-  return typeof part === 'object' && part !== null && 'send' in part
-}
+const isAction = (part: Part): part is Action => typeof part === 'object' && part !== null && 'send' in part

@@ -81,9 +81,7 @@ function writePython({ method, url, query, body, members: [first, ...others] }: 
   ].join('\n')
 }
 
-function quoteShell(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
-}
+const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 
 /** A string literal of TypeScript and Python, which share the escapes of JSON. */
 function writeText(text: string): string {
