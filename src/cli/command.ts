@@ -107,7 +107,9 @@ export function nameOf({ usage }: Argument<unknown>): string {
 }
 
 /** Resolves a path against the directory in which `npm run` was called. */
-export const resolvePath = (path: string): string => resolve(process.env.INIT_CWD ?? process.cwd(), path)
+export function resolvePath(path: string): string {
+  return resolve(process.env.INIT_CWD ?? process.cwd(), path)
+}
 
 export function parseJson(text: string): unknown {
   try {

@@ -137,10 +137,14 @@ function toText(cell: Cell): string {
   return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
 }
 
-export const shortTime = (time: string): string => time.replace(/\.\d+Z$/, 'Z')
+export function shortTime(time: string): string {
+  return time.replace(/\.\d+Z$/, 'Z')
+}
 
 /** Text of somebody else in one line. */
-export const toLine = (text: string): string => text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+export function toLine(text: string): string {
+  return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
+}
 
 /** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
 export function time(dateMs: number, example: string) {
@@ -160,4 +164,6 @@ export function someOf<const T extends string>(option: string, names: readonly T
   return { usage: `[${option} a,b]`, read }
 }
 
-export const plural = (count: number, one: string, many: string): string => `${count} ${count === 1 ? one : many}`
+export function plural(count: number, one: string, many: string): string {
+  return `${count} ${count === 1 ? one : many}`
+}

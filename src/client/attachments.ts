@@ -165,7 +165,9 @@ function hash(text: string): string {
   return value.toString(16).padStart(16, '0')
 }
 
-const lastPart = (path: string): string => path.slice(path.lastIndexOf('/') + 1)
+function lastPart(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1)
+}
 
 function toId(value: unknown): string | null {
   const text = typeof value === 'string' || typeof value === 'number' ? String(value).trim() : ''

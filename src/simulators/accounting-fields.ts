@@ -14,7 +14,9 @@ export function readFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? { ...value } : {}
 }
 
-export const readList = (value: unknown): Fields[] => (Array.isArray(value) ? value.map(readFields) : [])
+export function readList(value: unknown): Fields[] {
+  return Array.isArray(value) ? value.map(readFields) : []
+}
 
 /** Refuses control characters in any text of a body; line breaks and tabs may stand anywhere but in a name. */
 export function checkTexts(value: unknown): void {

@@ -51,7 +51,9 @@ export function makeRealm(): Realm {
   }
 }
 
-export const digest = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16)
+export function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
 
 export function createInvoice(realm: Realm, fields: Fields): StoredInvoice {
   const { sparse: _sparse, Id: _id, SyncToken: _token, ...own } = fields
@@ -164,7 +166,9 @@ function replace(realm: Realm, invoice: StoredInvoice): StoredInvoice {
   return invoice
 }
 
-const rise = (invoice: StoredInvoice): string => String(Number(invoice.SyncToken) + 1)
+function rise(invoice: StoredInvoice): string {
+  return String(Number(invoice.SyncToken) + 1)
+}
 
 function checkPeriod(realm: Realm, invoice: Fields): void {
   if (String(invoice.TxnDate ?? '9999') <= realm.closedUntil) throw new Refusal('6210', 'The period is closed')

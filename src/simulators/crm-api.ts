@@ -245,7 +245,9 @@ function ok(body: unknown, headers: Record<string, string> = {}): SimulatedRespo
   return { status: 200, headers, body: JSON.stringify(body) }
 }
 
-const notFound = (what: string): SimulatedResponse => fail(404, 'not_found', `${what} not found`)
+function notFound(what: string): SimulatedResponse {
+  return fail(404, 'not_found', `${what} not found`)
+}
 
 function invalid(path: string, message: string): SimulatedResponse {
   return fail(400, 'invalid_request', 'The request is invalid', { issues: [{ path, message }] })

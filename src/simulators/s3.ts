@@ -35,7 +35,9 @@ type State = Record<string, Bucket>
  *
  * `PUT /BUCKET` with the fields of {@link Bucket}, unsigned, makes it, with defaults for what is left out.
  */
-export const startS3 = (port?: number): Promise<Simulator> => startSimulator<State>(() => ({}), handle, port)
+export function startS3(port?: number): Promise<Simulator> {
+  return startSimulator<State>(() => ({}), handle, port)
+}
 
 function handle(call: Call, state: State): SimulatedResponse {
   const [path = '', query = ''] = call.path.split('?')

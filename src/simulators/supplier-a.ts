@@ -25,7 +25,9 @@ interface Query {
  * Starts a local supplier_a: a SOAP 1.1 product service at {@link ENDPOINT_PATH} that knows {@link CREDENTIALS} and
  * {@link OTHER_CREDENTIALS}. It responds in the namespace of the request, whatever domain that ends with.
  */
-export const startSupplierA = (port = 0): Promise<Simulator> => startSimulator(() => ({}), handle, port)
+export function startSupplierA(port = 0): Promise<Simulator> {
+  return startSimulator(() => ({}), handle, port)
+}
 
 /** The envelope that holds the large style: 62 colours × 9 sizes = 558 rows, 1.9 MB. For measuring parsers. */
 export function makeLargeEnvelope(): string {

@@ -20,7 +20,9 @@ type State = Record<string, { startedMs: number; calls: number }>
  * Starts a local supplier_b: a REST service under `/v2` that knows {@link CREDENTIALS} and {@link OTHER_CREDENTIALS} and
  * lets each of them call 60 times a minute.
  */
-export const startSupplierB = (port = 0): Promise<Simulator> => startSimulator<State>(() => ({}), handle, port)
+export function startSupplierB(port = 0): Promise<Simulator> {
+  return startSimulator<State>(() => ({}), handle, port)
+}
 
 function handle(call: Call, state: State): SimulatedResponse {
   const account = [CREDENTIALS, OTHER_CREDENTIALS].find((each) => authorizationOf(each) === call.headers.authorization)

@@ -57,7 +57,9 @@ function replacedOf({ previous, earlier = [] }: Secrets, nowMs: number) {
 }
 
 /** Binds an endpoint's secrets to its row, as the kind of the credentials. */
-export const credentialsKind = (endpointId: string): string => `webhook/${endpointId}`
+export function credentialsKind(endpointId: string): string {
+  return `webhook/${endpointId}`
+}
 
 export function signedHeaders(secrets: Secrets, id: string, body: string, nowMs: number): Record<string, string> {
   const timestamp = Math.floor(nowMs / 1_000)

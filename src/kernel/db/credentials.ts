@@ -10,10 +10,14 @@ const KEY = /^[A-Za-z0-9+/]{43}=?$/
 export const MALFORMED_KEY = 'CREDENTIALS_KEY must be 32 bytes in base64.'
 
 /** Whether the text is what `CREDENTIALS_KEY` must be: one key, or several with commas between. */
-export const areKeys = (keys: string): boolean => splitKeys(keys).every((key) => KEY.test(key))
+export function areKeys(keys: string): boolean {
+  return splitKeys(keys).every((key) => KEY.test(key))
+}
 
 /** The keys of `CREDENTIALS_KEY`, the newest first. */
-export const splitKeys = (keys: string): string[] => keys.split(',').map((key) => key.trim())
+export function splitKeys(keys: string): string[] {
+  return keys.split(',').map((key) => key.trim())
+}
 
 /** Its message contains neither keys nor credentials. */
 export class CredentialsError extends Error {

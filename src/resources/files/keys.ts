@@ -10,7 +10,9 @@ export function baseNameOf(fileName: string): string {
     .normalize('NFC')
 }
 
-export const companyPrefix = (companyId: number): string => `orders/${companyId}/`
+export function companyPrefix(companyId: number): string {
+  return `orders/${companyId}/`
+}
 
 /** The prefix of an order's keys, or of one of its threads. The final slash separates order 1 from order 12. */
 export function keyPrefix(companyId: number, orderId: number, legacyThreadId?: string): string {
@@ -24,7 +26,9 @@ export function isBelow(prefix: string, key: string): boolean {
   return key.startsWith(prefix) && key.length > prefix.length && !isRelative
 }
 
-export const objectNameOf = (key: string): string => key.slice(key.lastIndexOf('/') + 1)
+export function objectNameOf(key: string): string {
+  return key.slice(key.lastIndexOf('/') + 1)
+}
 
 /**
  * The `Content-Disposition` that saves a response under this name (RFC 6266): in ASCII, and as a whole in `filename*`
@@ -37,10 +41,14 @@ export function attachmentNamed(name: string): string {
 }
 
 /** A key with `/email/` belongs to a file that came with a mail thread. */
-export const sourceOf = (key: string): 'email' | 'manual' => (key.includes('/email/') ? 'email' : 'manual')
+export function sourceOf(key: string): 'email' | 'manual' {
+  return key.includes('/email/') ? 'email' : 'manual'
+}
 
 /** Encodes a key for a URL: everything but slashes and RFC 3986's unreserved characters. */
-export const encodeKey = (key: string): string => key.split('/').map(encodeStrictly).join('/')
+export function encodeKey(key: string): string {
+  return key.split('/').map(encodeStrictly).join('/')
+}
 
 /** Percent-encoding of Signature Version 4: `encodeURIComponent`, and `! ' ( ) *` as well. */
 export function encodeStrictly(text: string): string {

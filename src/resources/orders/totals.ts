@@ -63,7 +63,9 @@ function discountOf(base: number, terms: Terms): number {
 }
 
 /** `value × SCALE` as an exact integer; digits beyond the scale are rounded away. */
-const scaled = (value: number): bigint => BigInt(Math.round(value * SCALE))
+function scaled(value: number): bigint {
+  return BigInt(Math.round(value * SCALE))
+}
 
 /** Quotient rounded half up: towards positive infinity at exactly one half. The denominator is positive. */
 function divide(numerator: bigint, denominator: bigint): number {
@@ -72,7 +74,9 @@ function divide(numerator: bigint, denominator: bigint): number {
   return Number(doubled < 0n && doubled % (2n * denominator) !== 0n ? quotient - 1n : quotient)
 }
 
-export const fromCents = (cents: number): number => cents / 100
+export function fromCents(cents: number): number {
+  return cents / 100
+}
 
 /** Currency units (or percent) with at most 2 decimals as hundredths. */
 export function toHundredths(units: number): number {

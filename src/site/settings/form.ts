@@ -110,7 +110,9 @@ export function choice(label: string, name: string, options: Options, chosen?: s
   return field(label, select(name, Object.entries(options), chosen), hint)
 }
 
-export const text = (data: FormData, name: string): string => String(data.get(name))
+export function text(data: FormData, name: string): string {
+  return String(data.get(name))
+}
 
 export function checkbox(name: string, value: string, label: Child, checked = false): HTMLElement {
   return el('label', { class: 'check' }, el('input', { type: 'checkbox', name, value, checked }), el('span', label))

@@ -78,4 +78,6 @@ export function showParts(scope: Scope, parts: readonly Part[], of?: string): Ch
   })
 }
 
-const isAction = (part: Part): part is Action => typeof part === 'object' && part !== null && 'send' in part
+function isAction(part: Part): part is Action {
+  return typeof part === 'object' && part !== null && 'send' in part
+}

@@ -102,7 +102,9 @@ function writeValue(value: Json): string {
   return typeof value === 'string' && value !== '' ? value : JSON.stringify(value)
 }
 
-const link = (name: string): Html => html`<a href="#object-${name}">${name}</a>`
+function link(name: string): Html {
+  return html`<a href="#object-${name}">${name}</a>`
+}
 
 /** The component that a schema refers to, such as `Client`, or null. */
 export function componentOf({ $ref }: JsonObject): string | null {

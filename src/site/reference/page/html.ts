@@ -53,7 +53,9 @@ export function splitSections(markdown: string): Section[] {
   })
 }
 
-export const slugOf = (title: string): string => title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+export function slugOf(title: string): string {
+  return title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')
+}
 
 /** Headings below the title have an id, by which other pages link to them. Markup within a text is shown as it is. */
 const marked = new Marked({
@@ -71,9 +73,13 @@ const marked = new Marked({
   },
 })
 
-export const renderMarkdown = (markdown: string): Html => raw(marked.parse(markdown, { async: false })) as Html
+export function renderMarkdown(markdown: string): Html {
+  return raw(marked.parse(markdown, { async: false })) as Html
+}
 
-export const renderInline = (text: string): Html => raw(marked.parseInline(text, { async: false })) as Html
+export function renderInline(text: string): Html {
+  return raw(marked.parseInline(text, { async: false })) as Html
+}
 
 export function renderCode(code: string, label = 'Code'): Html {
   return html`<pre tabindex="0" role="group" aria-label="${label}"><code>${highlight(code)}</code></pre>`

@@ -100,7 +100,9 @@ function renderLinks(title: string, links: { id: string; title: string; method?:
   )}</ul></div>\n`
 }
 
-const renderMethod = (method: string): Html => html` <span class="method ${method.toLowerCase()}">${method}</span>`
+function renderMethod(method: string): Html {
+  return html` <span class="method ${method.toLowerCase()}">${method}</span>`
+}
 
 function renderConvention({ id, title, text }: Section, code?: Content): Html {
   return html`<section id="${id}"><div class="text"><h2>${title}</h2>${renderMarkdown(text)}</div>${

@@ -81,7 +81,9 @@ function writePython({ method, url, query, body, members: [first, ...others] }: 
   ].join('\n')
 }
 
-const quoteShell = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+function quoteShell(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}
 
 /** A string literal of TypeScript and Python, which share the escapes of JSON. */
 function writeText(text: string): string {
