@@ -139,7 +139,7 @@ export const RETRY_RULES: readonly RetryRule[] = [
     statuses: [503],
     needsRetryAfter: true,
     isRetried: true,
-    advice: 'As with 429, except that a PUT without `If-Match` and `If-None-Match` may have been carried out.',
+    advice: 'As with 429, but an unconditional PUT may have been done.',
   },
   {
     statuses: [409],
