@@ -23,6 +23,7 @@ const STEPS_PER_ORDER = 8
 const UNSAVED_TOKENS = 'unsaved_tokens'
 
 const filled = z.string().check(z.minLength(1))
+const settingsSchema = z.object({ token_url: z.optional(z.string()) })
 const credentialsSchema = z.object({
   realm_id: filled,
   client_id: filled,
@@ -118,14 +119,15 @@ export class AccountingDelivery extends CompanyObject {
   /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
   private async open(context: CompanyContext, integration: queries.IntegrationRow, row: queries.ConnectionRow | null) {
     const { base_url, updated_at: version } = integration
-    const [{ companyId }, { CREDENTIALS_KEY: keys }] = [context, this.env]
+    const { companyId } = context
+    const { CREDENTIALS_KEY: keys } = this.env
     const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
 
     let credentials: z.infer<typeof credentialsSchema>
-    let settings: { token_url?: string | undefined }
+    let settings: z.infer<typeof settingsSchema>
     try {
       credentials = credentialsSchema.parse(await decrypt(integration.credentials))
-      settings = z.object({ token_url: z.optional(z.string()) }).parse(JSON.parse(integration.settings))
+      settings = settingsSchema.parse(JSON.parse(integration.settings))
     } catch {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null

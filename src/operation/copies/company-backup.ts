@@ -14,14 +14,12 @@ import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { isRestoring, repeatRestore, restoreFor } from './restore.ts'
+import { isRestoring, LEFT_MS, repeatRestore, restoreFor } from './restore.ts'
 import { findPlaced, listOverdue } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
 const CALL_MS = 5_000
 const EVERY_MS = 24 * 3_600_000
-/** No backup runs between the steps of a move, which would wait for it. After this time without a step it is left. */
-const MOVE_LEFT_MS = 600_000
 /** Companies started by one sweep: 1,440 a day, with at most 1,024 in each database. */
 const STARTED_AT_ONCE = 5
 
@@ -37,7 +35,7 @@ export class CompanyBackup extends CompanyObject {
 
   protected override async run(context: PlacedContext): Promise<number | null> {
     const move = await findMove({ ...context, db: context.directory })
-    const isMoving = move && Date.now() - move.updated_at < MOVE_LEFT_MS
+    const isMoving = move && Date.now() - move.updated_at < LEFT_MS
     if (isMoving || isRestoring(this.kv)) {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null

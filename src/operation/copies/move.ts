@@ -168,8 +168,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     }
     case 'follow':
     case 'switch': {
-      const { company, oldestChange } = await readCompany(from)
-      const oldest = oldestChange ?? Number(company?.last_change ?? 0) + 1
+      const oldest = oldestOf(await readCompany(from))
       // A recovery has emptied the feed: only a comparison finds what had changed.
       if (Object.values(state.since).some((since) => since + 1 < oldest)) return next(state, 'compare')
       return state.step === 'follow' ? follow(move, state) : switchOver(move, state)
@@ -224,6 +223,10 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
   }
 }
 
+/** The first change that the feed has, or will have. */
+const oldestOf = ({ company, oldestChange }: Awaited<ReturnType<typeof readCompany>>) =>
+  oldestChange ?? Number(company?.last_change ?? 0) + 1
+
 /** Refuses writes, copies and compares the rest, and switches to the new database. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, by, from, to } = move
@@ -233,14 +236,14 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const start = Date.now()
   await guard.setReadOnly(from, start)
   try {
-    const { company, oldestChange } = await readCompany(from)
-    await guard.removeOldChanges(to, oldestChange ?? Number(company?.last_change ?? 0) + 1)
+    const read = await readCompany(from)
+    await guard.removeOldChanges(to, oldestOf(read))
     await sync.catchUp(move, state.since)
     await sync.compareEnds(move, start)
     const maxMs = state.failures < LAST_FAILURES ? READ_ONLY_MAX_MS : LAST_READ_ONLY_MAX_MS
     const present = Date.now() - start < maxMs ? await guard.readGuard(from) : null
-    if (company && present?.state === 'read_only') {
-      await guard.openDestination(to, company)
+    if (read.company && present?.state === 'read_only') {
+      await guard.openDestination(to, read.company)
       if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
         return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
       }

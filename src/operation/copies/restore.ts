@@ -34,6 +34,8 @@ export const RESTORE = 'restore'
 /** That of the last complete restore: a call whose response was lost may be repeated for some time. */
 const RESTORED = 'restored'
 const REPEATED_MS = 3_600_000
+/** No backup runs between steps of a move or restore, which would wait for it. After this time without one it is left. */
+export const LEFT_MS = 600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
@@ -117,10 +119,10 @@ async function findWithData(context: ReconcileContext, backups: string[]): Promi
   return undefined
 }
 
-/** Whether a restore goes on. One that is only checked, and left for 10 minutes, has changed nothing: it is forgotten. */
+/** Whether a restore goes on. One that is only checked, and was left, has changed nothing: it is forgotten. */
 export function isRestoring(kv: SyncKvStorage): boolean {
   const state = kv.get<RestoreState & { at?: number }>(RESTORE)
-  if (state?.isChecked === false && Date.now() - (state.at ?? 0) >= 600_000) kv.delete(RESTORE)
+  if (state?.isChecked === false && Date.now() - (state.at ?? 0) >= LEFT_MS) kv.delete(RESTORE)
   return kv.get(RESTORE) !== undefined
 }
 

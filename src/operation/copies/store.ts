@@ -121,13 +121,13 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
   const written: Part[] = []
   let number = backup.parts
-  let waiting: Line[] = []
+  let waiting: { name: string; text: string }[] = []
   let characters = 0
 
   async function flush(): Promise<void> {
     if (waiting.length === 0) return
     const key = `${folder}${String(++number).padStart(5, '0')}.ndjson.gz`
-    const bytes = gzipSync(waiting.map((line) => `${JSON.stringify(line)}\n`).join(''))
+    const bytes = gzipSync(waiting.map(({ text }) => text).join(''))
     await inTime(bucket.put(key, bytes))
     const rows: Part['rows'] = {}
     for (const { name } of waiting) rows[name] = (rows[name] ?? 0) + 1
@@ -139,9 +139,10 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   return {
     async add(lines: readonly Line[]): Promise<void> {
       for (const line of lines) {
-        waiting.push(line)
-        // With its escapes, which may make a text six times as long.
-        characters += JSON.stringify(line).length
+        // Measured with its escapes, which may make it six times as long.
+        const text = `${JSON.stringify(line)}\n`
+        waiting.push({ name: line.name, text })
+        characters += text.length
         if (characters >= 2 * PART_CHARACTERS) await flush()
       }
     },
