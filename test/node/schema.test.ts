@@ -72,6 +72,12 @@ it('keeps the tables of small rows under their key, which drizzle-kit cannot say
   expect(clustered.sort()).toEqual(CLUSTERED)
 })
 
+it('keeps the long texts of a thread behind the columns that its list filters by', () => {
+  const [, columns = ''] = /CREATE TABLE `email_threads` \((.*?)\n\);/s.exec(files.map(read).join('\n')) ?? []
+  const names = Array.from(columns.matchAll(/^\t`(\w+)`/gm), ([, name]) => name)
+  expect(names.slice(-5)).toEqual(['mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content'])
+})
+
 it('leaves the next migration nothing to add', () => {
   const copy = mkdtempSync(join(tmpdir(), 'drizzle-'))
   onTestFinished(() => rmSync(copy, { recursive: true }))
