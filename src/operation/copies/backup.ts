@@ -69,7 +69,7 @@ export const beginBackup = (nowMs: number): BackupState => {
 export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
-  const { next } = await reader.copyWholePage(context, plan, state.after, (_, lines) => writer.add(lines))
+  const { next } = await reader.copyPage(context, plan, state.after, ({ name }, rows) => writer.add(name, rows))
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 
@@ -79,7 +79,7 @@ export async function endBackup(context: BackupContext, { at }: BackupState, par
   const counts = await reader.countRows(context)
   const { company } = await reader.readCompany(context)
   if (!company) return
-  await writeManifest(context, { format: 2, company_id, at, finished_at: isoTime(nowMs), company, counts, parts })
+  await writeManifest(context, { format: 3, company_id, at, finished_at: isoTime(nowMs), company, counts, parts })
   await recordBackup(context, Date.parse(at))
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0)
   log('backup', { company_id, parts: parts.length, bytes, began_at: at })

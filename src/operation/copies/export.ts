@@ -4,10 +4,10 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decompress, findObjectOf, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
-import { copyWholePage, keyOf, readCompany } from './read-queries.ts'
+import { copyPage, readCompany } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
-import { CONTENT, type Key, type Line, type Row, TABLES, type Value } from './tables.ts'
+import { CONTENT, type Key, type Row, TABLES, type Value } from './tables.ts'
 
 export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
@@ -48,7 +48,7 @@ const present = (table: string, row: Row): Fields => presenters[table]?.(row) ??
 
 export const line = (type: string, data: object) => `${JSON.stringify({ type, data })}\n`
 
-type PartsOf = (table: string, owner: Row) => Row[]
+type PartsOf = (table: string, owner?: Row) => Row[]
 
 /**
  * Reads the page of a section after a key, which is empty at the beginning.
@@ -63,14 +63,13 @@ export async function exportPage(context: CompanyContext, files: R2Bucket, secti
   }
   // Whole rows, but for credentials.
   const whole = { ...plan, without: ['credentials'] }
-  const read = new Map<string, Line>()
-  const { next } = await copyWholePage(context, whole, after.length > 0 ? after : null, (each, lines) => {
-    for (const line of lines) read.set(JSON.stringify([line.name, line.of, keyOf(each, line.row)]), line)
+  const read = new Map<string, Map<unknown, Row[]>>()
+  const { next } = await copyPage(context, whole, after.length > 0 ? after : null, ({ name, owner }, rows) => {
+    const byOwner = Map.groupBy(rows, (row) => owner && row[owner])
+    read.set(name, byOwner)
   })
-  const lines = Map.groupBy(read.values(), ({ name, of = [] }) => `${name} ${of}`)
-  const rowsOf = (name: string) => lines.get(name)?.map(({ row }) => row) ?? []
-  const partsOf: PartsOf = (table, row) => rowsOf(`${table} ${row.id},${row[plan.version ?? '']}`)
-  const rows = rowsOf(`${section} `)
+  const partsOf: PartsOf = (table, owner) => read.get(table)?.get(owner?.id) ?? []
+  const rows = partsOf(section)
   if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
   const show = (row: Row) => {
     if (section === 'integrations') return presentIntegration(row)
@@ -86,11 +85,13 @@ function presentIntegration({ kind, base_url, enabled, settings }: Row) {
 }
 
 function presentOrder(order: Row, partsOf: PartsOf) {
-  const list = (table: string) => partsOf(table, order).map((row) => present(table, row))
+  const list = (table: string, owner: Row) => partsOf(table, owner).map((row) => present(table, row))
   const byPosition = (a: Fields, b: Fields) => Number(a.position) - Number(b.position) || Number(a.id) - Number(b.id)
-  const items = list('invoice_items').sort(byPosition)
-  const [invoice = null] = list('invoices').map((each) => ({ ...each, items, payments: list('payments') }))
-  return { ...present('orders', order), invoice, artworks: list('artworks') }
+  const [invoice = null] = partsOf('invoices', order).map((row) => {
+    const items = list('invoice_items', row).sort(byPosition)
+    return { ...present('invoices', row), items, payments: list('payments', row) }
+  })
+  return { ...present('orders', order), invoice, artworks: list('artworks', order) }
 }
 
 /**

@@ -3,8 +3,8 @@ import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
 import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
-import { type Key, type Line, MOVED, type Row, type TablePlan } from './tables.ts'
-import { atDestination, putLines, removeKeys, removeParts } from './write-queries.ts'
+import { type Key, MOVED, type Row, type TablePlan } from './tables.ts'
+import { atDestination, putRows, removeKeys, removeParts } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
@@ -19,9 +19,6 @@ interface Ends {
 /** The last change of the feed that is copied, by table. */
 export type Since = Record<string, number>
 
-/** Whether the feed names all changed rows, which are never deleted and have numbers as ids. */
-const isByFeed = (plan: TablePlan) => plan.version !== undefined && plan.stamp === undefined
-
 /** Limits the tables read at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
 const KEYS_AT_ONCE = 500
@@ -29,14 +26,16 @@ const ATTEMPTS = 5
 
 /** The position at the feed's end, by the company's row. */
 export const startFeeds = (company?: Row): Since =>
-  Object.fromEntries(MOVED.filter(isByFeed).map(({ name }) => [name, Number(company?.last_change ?? 0)]))
+  Object.fromEntries(
+    MOVED.filter(({ isInFeed }) => isInFeed).map(({ name }) => [name, Number(company?.last_change ?? 0)]),
+  )
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
 export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
   let count = 0
-  const sink: Sink = async (each, lines) => {
-    await putLines(to, each, lines)
-    count += lines.length
+  const sink: Sink = async (each, rows) => {
+    await putRows(to, each, rows)
+    count += rows.length
   }
   const { next } = await copyPage(from, plan, after, sink)
   return { count, next }
@@ -49,7 +48,7 @@ export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key 
  * @returns with `sequence`, the last change of the feed that was read
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
-  if (since !== undefined && isByFeed(plan)) return readChanged(ends.from, plan, after ?? [since])
+  if (since !== undefined && plan.isInFeed) return readChanged(ends.from, plan, after ?? [since])
   return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
 }
 
@@ -79,7 +78,7 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
   for (let at = 0; at < keys.length; at += pageRows) {
     const page = keys.slice(at, at + pageRows)
     await removeParts(to, plan, page)
-    await copyRows(from, plan, isAmong(from, plan, page), (each, lines) => putLines(to, each, lines))
+    await copyRows(from, plan, isAmong(from, plan, page), (each, rows) => putRows(to, each, rows))
   }
 }
 
@@ -152,19 +151,23 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
  * @throws DifferenceError if a different row has the same stamp in both databases
  */
 export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
-  if (!plan.stamp && !plan.version) return null
+  if (!plan.stamp) return null
   const { from, to } = ends
   const different = new Map<string, { name: string; key: Key }>()
+  const orderOf = new Map<unknown, Row[string]>()
   // The same row of both databases cancels itself out, in any order.
-  const toggle = (line: Line) => {
-    // Only rows whose key is their id have parts in a move.
-    const key = line.of ? [line.of[0]] : keyOf(plan, line.row)
-    const text = `${line.name} ${hash('sha256', JSON.stringify(line.row))}`
-    if (!different.delete(text)) different.set(text, { name: line.name, key })
+  const sink: Sink = ({ name, owner }, rows) => {
+    for (const row of rows) {
+      // Only orders have parts in a move. An invoice comes before its lines and payments.
+      if (name === 'invoices') orderOf.set(row.id, row.project_id ?? null)
+      const order = owner === 'invoice_id' ? orderOf.get(row.invoice_id) : row.project_id
+      const key = owner ? [order ?? null] : keyOf(plan, row)
+      const text = `${name} ${hash('sha256', JSON.stringify(row))}`
+      if (!different.delete(text)) different.set(text, { name, key })
+    }
   }
-  const sink: Sink = (_, lines) => lines.forEach(toggle)
-  const { lines, next } = await copyPage(from, plan, after, sink)
-  const read = lines.map(({ row }) => keyOf(plan, row))
+  const { rows, next } = await copyPage(from, plan, after, sink)
+  const read = rows.map((row) => keyOf(plan, row))
   const copy = atDestination(plan)
   await copyRows(to, copy, isAmong(to, copy, read), sink)
   if (different.size === 0) return next

@@ -1,8 +1,8 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { type Database, statement } from '../../kernel/db/client.ts'
-import { columnsOf, named, tableOf } from '../../kernel/db/columns.ts'
+import { columnsOf, named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { CONTENT, DIRECTORY_TABLES, type Key, type Line, type Row, type TablePlan, UNITS } from './tables.ts'
+import { CONTENT, DIRECTORY_TABLES, type Key, type Row, type TablePlan, UNITS } from './tables.ts'
 
 // The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
 
@@ -10,7 +10,7 @@ import { CONTENT, DIRECTORY_TABLES, type Key, type Line, type Row, type TablePla
 const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
-export type Sink = (plan: TablePlan, lines: Line[]) => Promise<void> | void
+export type Sink = (plan: TablePlan, rows: Row[]) => Promise<void> | void
 
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 
@@ -36,105 +36,65 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: readonly Row['id'][]): SQL {
+/** Selects the parts of rows. @param ids a query or list of the rows' ids */
+export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: SQL): SQL {
   if (!owner) return sql`0`
-  const given = sql`SELECT value FROM json_each(${JSON.stringify(ids)})`
-  const owners = owner.through
-    ? sql`SELECT t.id FROM ${named(owner.through)} AS t WHERE t.company_id = ${context.companyId} AND t.project_id IN (${given})`
-    : given
-  return sql`${ofCompany(context, part)} AND ${named(owner.column)} IN (${owners})`
+  const invoices = sql`SELECT id FROM invoices WHERE company_id = ${context.companyId} AND project_id IN (${ids})`
+  return sql`${ofCompany(context, part)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
 }
 
-function ownerFields({ companyId }: CompanyContext, { owner }: TablePlan): Record<string, SQL> {
-  if (!owner) return {}
-  const column = named(owner.column)
-  const of_id = owner.through
-    ? sql`(SELECT t.project_id FROM ${named(owner.through)} AS t WHERE t.company_id = ${companyId} AND t.id = ${column})`
-    : column
-  const of_version = sql`(SELECT o.${named(owner.version)} FROM ${named(owner.table)} AS o
-    WHERE o.company_id = ${companyId} AND o.id = ${of_id})`
-  return { of_id, of_version }
-}
-
-/**
- * Reads the rows after a key, in the order of keys. Without a key the company has at most one.
- *
- * @param where includes the company
- * @returns the lines, and the key after which the next page begins; null at the end
- */
-async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where = ofCompany(context, plan)) {
-  const { companyId } = context
-  const { pageRows = PAGE_ROWS, idColumn = 'id', partBytes = '0' } = plan
-  const [table, columns, keys] = [tableOf(plan.table), columnsOf(plan), list(keysOf(plan))]
-  const texts = columns.filter(({ dataType }) => dataType === 'string' || dataType === 'json')
-  const lengths = texts.map(({ name }) => sql`coalesce(octet_length(${named(name)}), 0)`)
-  const bytes = sql.join([sql`200`, sql.raw(partBytes), ...lengths], sql` + `)
-  const fields = {
-    ...Object.fromEntries(columns.map(({ name }) => [name, named(name === 'id' ? idColumn : name)])),
-    ...ownerFields(context, plan),
-    page_bytes: bytes,
-  }
-  const selected = list(Object.entries(fields).map(([name, value]) => sql`${value} AS ${named(name)}`))
-  const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
-  const first = (fields: SQL, limit: SQL) =>
-    sql`SELECT ${fields} FROM ${table} WHERE ${isNext} ORDER BY ${keys} LIMIT ${limit}`
-  // The rows behind the page are not weighed, and their long texts not read.
-  const full = sql`SELECT number FROM (SELECT row_number() OVER (ORDER BY ${keys}) AS number,
-    sum(bytes) OVER (ORDER BY ${keys}) AS total FROM (${first(sql`${keys}, ${bytes} AS bytes`, sql`${pageRows}`)}))
-    WHERE total >= ${PAGE_BYTES} LIMIT 1`
-  const isOnPage = sql`company_id = ${companyId} AND (${keys}) IN (
-    ${first(keys, sql`coalesce((${full}), ${pageRows})`)})`
-  const [rows] = await databaseOf(context, plan.table).read([
-    statement<Row>(sql`SELECT ${selected} FROM ${table} WHERE ${isOnPage} ORDER BY ${keys}`),
-  ])
-  let total = 0
-  const lines = rows.map(({ page_bytes, of_id = null, of_version, ...row }): Line => {
-    total += Number(page_bytes)
-    return { name: plan.name, row, ...(plan.owner && { of: [of_id, Number(of_version)] }) }
-  })
-  const last = lines.at(-1)?.row
-  const hasMore = plan.key.length > 0 && (lines.length === pageRows || total >= PAGE_BYTES)
-  return { lines, next: hasMore && last ? keyOf(plan, last) : null }
+function selectRows(plan: TablePlan, where: SQL, ...first: string[]) {
+  const { idColumn = 'id' } = plan
+  const order = [...first.map(named), ...keysOf(plan)]
+  const selected = columnsOf(plan).map(({ name }) => sql`${named(name === 'id' ? idColumn : name)} AS ${named(name)}`)
+  return statement<Row>(sql`SELECT ${list(selected)} FROM ${named(plan.table)} WHERE ${where} ORDER BY ${list(order)}`)
 }
 
 export const keyOf = ({ key }: Pick<TablePlan, 'key'>, row: Row): Key => key.map((name) => row[name] ?? null)
 
-export async function copyPage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink, where?: SQL) {
-  const page = await readPage(context, plan, after, where)
-  if (page.lines.length === 0) return page
-  await sink(plan, page.lines)
-  const ids = page.lines.map(({ row: { id = null } }) => id)
-  for (const part of plan.parts) {
-    // In the order of the index that finds an owner's parts: by the key, each page would walk the company's whole table.
-    const ordered = { ...part, key: [...new Set([part.owner?.column ?? 'id', ...part.key])] }
-    const isPart = ofOwners(context, part, ids)
-    await copyRows(context, ordered, isPart, (_, lines) => sink(part, lines))
-  }
-  return page
+/** Finds the key at which a page ends: null where no more follow. */
+async function findEnd(db: Database, plan: TablePlan, where: SQL): Promise<Key | null> {
+  const { table, pageRows = PAGE_ROWS, partBytes = '0' } = plan
+  const keys = list(keysOf(plan))
+  const texts = columnsOf(plan).filter(({ dataType }) => dataType === 'string' || dataType === 'json')
+  const lengths = texts.map(({ name }) => sql`coalesce(octet_length(${named(name)}), 0)`)
+  const bytes = sql.join([sql`200`, sql.raw(partBytes), ...lengths], sql` + `)
+  // The rows behind the page are not weighed, and their long texts not read.
+  const [[end]] = await db.read([
+    statement<{ row_key: string }>(sql`SELECT row_key FROM (SELECT json_array(${keys}) AS row_key,
+      row_number() OVER (ORDER BY ${keys}) AS number, sum(bytes) OVER (ORDER BY ${keys}) AS total
+      FROM (SELECT ${keys}, ${bytes} AS bytes FROM ${named(table)} WHERE ${where} ORDER BY ${keys} LIMIT ${pageRows}))
+      WHERE number = ${pageRows} OR total >= ${PAGE_BYTES} LIMIT 1`),
+  ])
+  return end ? JSON.parse(end.row_key) : null
 }
 
-/** Rows that change while they are read are read up to this often: a torn order would be copied without its parts. */
-const MAX_READS = 50
-
-/** Copies a page. Rows that change meanwhile are read again, with their parts: the last read counts. */
-export async function copyWholePage(context: CompanyContext, plan: TablePlan, after: Key | null, sink: Sink) {
-  const { version = '' } = plan
-  const versions = new Map<string, string>()
-  const watch: Sink = async (each, lines) => {
-    await sink(each, lines)
-    if (each !== plan || plan.parts.length === 0) return
-    for (const { row } of lines) versions.set(JSON.stringify(keyOf(plan, row)), String(row[version]))
-  }
-  const page = await copyPage(context, plan, after, watch)
-  const last = keyOf(plan, page.lines.at(-1)?.row ?? {})
-  for (let reads = 1; versions.size > 0 && reads < MAX_READS; reads++) {
-    const { stamps } = await readStamps(context, { ...plan, stamp: version }, after, last)
-    const changed = [...stamps.keys()].filter((key) => stamps.get(key) !== versions.get(key))
-    if (changed.length === 0) break
-    const keys = changed.map((key): Key => JSON.parse(key))
-    await copyRows(context, plan, isAmong(context, plan, keys), watch)
-  }
-  return page
+/**
+ * Copies the rows after a key, in the order of keys, with their parts. One batch reads them all, so that each row is as
+ * of the same moment as its parts. Without a key the company has at most one.
+ *
+ * @param where includes the company
+ * @returns the page's rows, and the key after which the next page begins; null at the end
+ */
+export async function copyPage(
+  context: CompanyContext,
+  plan: TablePlan,
+  after: Key | null,
+  sink: Sink,
+  where = ofCompany(context, plan),
+) {
+  const { table, parts } = plan
+  const db = databaseOf(context, table)
+  const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
+  const next = await findEnd(db, plan, isNext)
+  const isOnPage = next ? sql`${isNext} AND ${compare(plan, '<=', next)}` : isNext
+  const selects = parts.map((part) => {
+    const isPart = ofOwners(context, part, sql`SELECT id FROM ${named(table)} WHERE ${isOnPage}`)
+    return selectRows(part, isPart, part.owner ?? 'id')
+  })
+  const read = await db.read([selectRows(plan, isOnPage), ...selects])
+  for (const [index, rows] of read.entries()) if (rows.length > 0) await sink(parts[index - 1] ?? plan, rows)
+  return { rows: read[0], next }
 }
 
 /** Copies all rows that a condition selects, page by page, each page with its parts. */
@@ -175,8 +135,9 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   const conditions = [ofCompany(context, plan)]
   if (after) conditions.push(compare(plan, '>', after))
   if (until) conditions.push(compare(plan, '<=', until))
-  const stamp = plan.stamp ?? plan.version
-  const value = stamp ? sql.raw(stamp) : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
+  const value = plan.stamp
+    ? sql.raw(plan.stamp)
+    : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
   const [rows] = await context.db.read([
     statement<Stamp>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
       FROM ${named(plan.table)} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${STAMPS}`),

@@ -7,7 +7,7 @@ import { beginReconciliation, type ReconcileContext, type Reconciliation, stepRe
 import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, listBackups, readManifest, readPart } from './store.ts'
 import { CONTENT, type TablePlan, UNITS } from './tables.ts'
-import { insertLines } from './write-queries.ts'
+import { restoreRows } from './write-queries.ts'
 
 export { hasContent, isEmpty }
 
@@ -150,7 +150,7 @@ async function readPlan(context: ReconcileContext, backup: string) {
   return { parts, insertions, company, counts }
 }
 
-/** Inserted rows stay, so the version read last comes first. Logs and rows with new ids are written oldest first. */
+/** Inserted rows keep their unique values, so the row read last comes first. Logs and rows with new ids come oldest first. */
 const isForward = (unit: TablePlan) => unit.isAppended || unit.sourceId !== undefined
 
 /** Checks or inserts one part, or does a later step. @returns the state after it; null if the company has data */
@@ -173,9 +173,9 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
   const insertion = plan.insertions[position]
   if (insertion) {
     const { unit, part } = insertion
-    const lines = (await readPart(context, part)).filter(({ name }) => name === unit.name)
-    await insertLines(context, unit, isForward(unit) ? lines : lines.reverse())
-    return { ...state, step: unit.name, position: position + 1, rows: state.rows + lines.length }
+    const rows = (await readPart(context, part)).flatMap(({ name, row }) => (name === unit.name ? [row] : []))
+    await restoreRows(context, unit, isForward(unit) ? rows : rows.reverse())
+    return { ...state, step: unit.name, position: position + 1, rows: state.rows + rows.length }
   }
   const differences = state.reconciliation ? state.differences : await findDifferences(context, plan.counts)
   const begun = state.reconciliation ?? beginReconciliation(plan.company)

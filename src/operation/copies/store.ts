@@ -4,7 +4,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import * as z from 'zod/mini'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { nameOf, unavailable } from '../../kernel/http/errors.ts'
-import type { Line } from './tables.ts'
+import type { Row } from './tables.ts'
 
 /*
  * The objects of the bucket:
@@ -23,7 +23,7 @@ const part = z.object({ key: z.string(), bytes: count, sha256: z.string(), rows:
 export type Part = z.infer<typeof part>
 
 const manifest = z.object({
-  format: z.literal(2),
+  format: z.literal(3),
   company_id: z.int(),
   /** The start, which names the backup, and the end: each row is as of a time in between. */
   at: z.iso.datetime(),
@@ -35,6 +35,12 @@ const manifest = z.object({
 })
 
 export type Manifest = z.infer<typeof manifest>
+
+/** A line of a part: one row. */
+export interface Line {
+  name: string
+  row: Row
+}
 
 export interface Store {
   bucket: R2Bucket
@@ -137,11 +143,11 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   }
 
   return {
-    async add(lines: readonly Line[]): Promise<void> {
-      for (const line of lines) {
+    async add(name: string, rows: readonly Row[]): Promise<void> {
+      for (const row of rows) {
         // Measured with its escapes, which may make it six times as long.
-        const text = `${JSON.stringify(line)}\n`
-        waiting.push({ name: line.name, text })
+        const text = `${JSON.stringify({ name, row } satisfies Line)}\n`
+        waiting.push({ name, text })
         characters += text.length
         if (characters >= 2 * PART_CHARACTERS) await flush()
       }

@@ -4,13 +4,6 @@ export type Row = Record<string, Value>
 /** The key of a row within its table and company. */
 export type Key = readonly Value[]
 
-/** One row. A part repeats the key and version of its owner, and is restored only with that version. */
-export interface Line {
-  name: string
-  row: Row
-  of?: [id: Value, version: number]
-}
-
 /** How the rows of one table are copied: by a backup and its restore, by a move, and by an export. */
 export interface TablePlan {
   /** The name in a part of a backup: the table's unless it is another view of it. */
@@ -27,17 +20,17 @@ export interface TablePlan {
   without?: readonly string[]
   /** The copy updates existing rows. */
   isUpdate?: true
-  /** For tables whose rows the feed names, and that are never deleted: the column raised by every change. */
-  version?: string
+  /** The feed names every changed row, and none is ever deleted. */
+  isInFeed?: true
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
   /** For a part in a move: requests delete its rows; those of others are only flagged. */
   isRemoved?: true
-  /** For a part: its owner's table and version, and the column that refers to it or to its row in `through`. */
-  owner?: { table: string; version: string; column: string; through?: 'invoices' }
+  /** For a part: the column that refers to its owner, or to its owner's invoice. */
+  owner?: 'project_id' | 'invoice_id' | 'thread_id'
   /**
-   * SQL whose value differs after each change of a row, also of one that is not in the feed: a move finds changed rows
-   * by it. The version, else all columns, by default.
+   * SQL whose value differs after each change of a row: a move finds changed rows by it. All columns by default. Only
+   * rows with stamps are compared page by page.
    */
   stamp?: string
   /** A move and a restore give rows new ids: the source's are in this column. */
@@ -74,10 +67,6 @@ const ORDER_PARTS = [
   bytesOf('artworks', 'stored_bytes', 'project_id = orders.id'),
 ].join(' + ')
 
-const ofOrder = { table: 'orders', version: 'version', column: 'project_id' } as const
-const ofThread = { table: 'email_threads', version: 'revision', column: 'thread_id' } as const
-const ofInvoice = { ...ofOrder, column: 'invoice_id', through: 'invoices' } as const
-
 /**
  * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
  * referenced rows, which are never deleted, are read later.
@@ -90,7 +79,7 @@ export const TABLES: readonly TablePlan[] = [
   whole('integrations', 'kind'),
   whole('order_statuses', 'id'),
   whole('taxes', 'id'),
-  { ...whole('clients', 'id'), without: CUSTOMER, unique: 'external_id', version: 'version' },
+  { ...whole('clients', 'id'), without: CUSTOMER, unique: 'external_id', isInFeed: true, stamp: 'version' },
   {
     ...whole('clients', 'id'),
     name: 'client_customers',
@@ -101,13 +90,14 @@ export const TABLES: readonly TablePlan[] = [
   {
     ...whole('orders', 'id'),
     unique: 'external_id',
-    version: 'version',
+    isInFeed: true,
+    stamp: 'version',
     partBytes: ORDER_PARTS,
     parts: [
-      partOf(ofOrder, 'invoices'),
-      { ...partOf(ofInvoice, 'invoice_items'), isRemoved: true },
-      { ...partOf(ofInvoice, 'payments'), isRemoved: true },
-      partOf(ofOrder, 'artworks'),
+      partOf('project_id', 'invoices'),
+      { ...partOf('invoice_id', 'invoice_items'), isRemoved: true },
+      { ...partOf('invoice_id', 'payments'), isRemoved: true },
+      partOf('project_id', 'artworks'),
     ],
   },
   whole('accounting_connections'),
@@ -125,10 +115,13 @@ export const TABLES: readonly TablePlan[] = [
     ...whole('email_threads', 'legacy_thread_id', 'account_email'),
     pageRows: 50,
     stamp: `json_array(revision, content_revision, deleted, last_synced_at, updated_at)`,
-    version: 'revision',
     // A recovery before the restore schedules the removal of objects whose threads it does not know.
     parts: [
-      { ...partOf(ofThread, 'email_thread_objects'), where: 'thread_id IS NOT NULL', replaced: "state = 'replaced'" },
+      {
+        ...partOf('thread_id', 'email_thread_objects'),
+        where: 'thread_id IS NOT NULL',
+        replaced: "state = 'replaced'",
+      },
     ],
   },
   { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },

@@ -7,9 +7,9 @@ import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
 import { bytesOf, splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
-import { FULL_TEXT, type Key, type Line, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
+import { FULL_TEXT, type Key, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
 
-// The writers of rows: `insertLines` for a restore, `putLines` for a move. A seed has its own values: `seed/queries.ts`.
+// The writers of rows: `restoreRows` for a restore, `putRows` for a move. A seed has its own values: `seed/queries.ts`.
 
 type Statement = Statements[number]
 
@@ -19,20 +19,18 @@ const STATEMENT_ROWS = 100
 /** Limits the keys that one statement removes: they are bound as one JSON text, below the 2 MB of D1's values. */
 const REMOVED_KEYS = 1_000
 
-/** The rows of lines in groups for one statement each; those of parts also have the key and version of their owner. */
-function splitLines(lines: readonly Line[]): Row[][] {
-  const rows = lines.map(({ row, of }): Row => (of ? { ...row, of_id: of[0], of_version: of[1] } : row))
-  return splitBySize(rows, (row) => [1, bytesOf(row)], [STATEMENT_ROWS, STATEMENT_BYTES])
-}
+/** The rows in groups for one statement each. */
+const splitRows = (rows: readonly Row[]): Row[][] =>
+  splitBySize(rows, (row) => [1, bytesOf(row)], [STATEMENT_ROWS, STATEMENT_BYTES])
 
 /**
- * Inserts missing rows, by any unique key; parts only if their owner has their version. It may be repeated, and a newer
- * row inserted before stays, unless its plan says that it is replaced.
+ * Inserts missing rows, by any unique key. It may be repeated, and a newer row inserted before stays, unless its plan
+ * says that it is replaced.
  */
-export async function insertLines(context: CompanyContext, table: TablePlan, lines: readonly Line[]): Promise<void> {
+export async function restoreRows(context: CompanyContext, table: TablePlan, rows: readonly Row[]): Promise<void> {
   const plan = atDestination(table)
   const db = databaseOf(context, plan.table)
-  for (const chunk of splitLines(lines)) {
+  for (const chunk of splitRows(rows)) {
     await db.writeIdempotent([plan.isUpdate ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
   }
 }
@@ -52,10 +50,6 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
     const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
     const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
     conditions.push(sql`NOT ${isElsewhere('entity_id', isSame)}`)
-  }
-  if (plan.owner) {
-    conditions.push(sql`EXISTS (SELECT 1 FROM ${named(plan.owner.table)} AS o WHERE o.company_id = ${companyId}
-      AND o.id = ${read('of_id')} AND o.${named(plan.owner.version)} = ${read('of_version')})`)
   }
   if (!plan.replaced) return insert(conditions).onConflictDoNothing()
   const setWhere = sql`${tableOf(plan.table)}.company_id = ${companyId} AND ${sql.raw(plan.replaced)}`
@@ -130,10 +124,10 @@ export const atDestination = (plan: TablePlan): TablePlan =>
   plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
 
 /** Writes rows of a table into the destination of a move, replacing any with the same keys. */
-export async function putLines(context: CompanyContext, table: TablePlan, lines: readonly Line[]): Promise<void> {
+export async function putRows(context: CompanyContext, table: TablePlan, rows: readonly Row[]): Promise<void> {
   const { companyId } = context
   const plan = atDestination(table)
-  for (const chunk of splitLines(lines)) {
+  for (const chunk of splitRows(rows)) {
     const { values, insert } = insertion(companyId, plan, chunk)
     await writeMoved(context, [
       ...clearUnique(companyId, plan, chunk),
@@ -177,7 +171,7 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
 
 /** Removes the parts of rows that requests may remove from the destination. */
 export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
-  const ids = keys.map(([id = null]) => id)
+  const ids = sql`SELECT value FROM json_each(${JSON.stringify(keys.map(([id]) => id))})`
   const removed = parts.filter(({ isRemoved }) => isRemoved)
   const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
   if (removals.length > 0) await writeMoved(context, removals)

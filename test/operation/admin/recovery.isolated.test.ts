@@ -12,7 +12,7 @@ import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
-import { COPY_CHANGES, insertLines } from '../../../src/operation/copies/write-queries.ts'
+import { COPY_CHANGES, restoreRows } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
@@ -166,7 +166,7 @@ describe('a restore by the operator', () => {
       const plan = TABLES.find(({ name }) => name === 'accounting_outbox') ?? expect.fail()
       const times = { next_attempt_at: 1, created_at: 5_010, updated_at: 1 }
       const row = { id: 5_010, order_id: order, operation: 'update', state: 'pending', ...times }
-      await insertLines(await openCompany(env, company.id), plan, [{ name: plan.name, row }])
+      await restoreRows(await openCompany(env, company.id), plan, [row])
       expect(await events()).toEqual(['update', 'delete'])
     },
   )

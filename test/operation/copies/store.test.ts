@@ -35,15 +35,11 @@ describe('the files of a backup', () => {
   it('have their rows and a checksum that finds damage', async () => {
     const store = storeOf(900_001)
     const lines = [
-      {
-        name: 'payments',
-        row: { id: 2, note: 'a\n"b"\u0000 \ud83d\ude00', amount_cents: null },
-        of: [1, 3] as [number, number],
-      },
+      { name: 'payments', row: { id: 2, note: 'a\n"b"\u0000 \ud83d\ude00', amount_cents: null } },
       { name: 'taxes', row: { rate: 8.25 } },
     ]
     const writer = openParts(store, { at, parts: 0 })
-    await writer.add(lines)
+    for (const { name, row } of lines) await writer.add(name, [row])
     const [part = expect.fail('no part')] = await writer.take()
     const bytes = (await (await env.BACKUPS.get(part.key))?.bytes()) ?? expect.fail('no file')
     expect(part).toMatchObject({ bytes: bytes.length, rows: { payments: 1, taxes: 1 } })
@@ -55,9 +51,8 @@ describe('the files of a backup', () => {
 
   it('can be read where JSON escapes every character of them', async () => {
     const store = storeOf(900_003)
-    const line = { name: 'payments', row: { note: '\u0001'.repeat(100_000) } }
     const writer = openParts(store, { at, parts: 0 })
-    await writer.add(new Array(60).fill(line))
+    await writer.add('payments', new Array(60).fill({ note: '\u0001'.repeat(100_000) }))
     const parts = await Promise.all((await writer.take()).map((part) => readPart(store, part)))
     expect(parts.flat()).toHaveLength(60)
   })
