@@ -15,7 +15,7 @@ import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { isRestoring, LEFT_MS, repeatRestore, restoreFor } from './restore.ts'
-import { findPlaced, listOverdue } from './restore-queries.ts'
+import { findPlaced, listCompanies } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
 const CALL_MS = 5_000
@@ -100,10 +100,11 @@ export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
     const isPlaced = await findPlaced({ ...context, directory: directoryFor(env) }, name)
-    await saveSequences(context, env.BACKUPS, isPlaced)
-    const companyIds = await listOverdue(context, nowMs - EVERY_MS, STARTED_AT_ONCE)
-    await Promise.all(
-      companyIds.filter(isPlaced).map((companyId) => startObject(env.COMPANY_BACKUP, 'backup', companyId)),
-    )
+    const companies = (await listCompanies(context)).filter(({ id }) => isPlaced(id))
+    await saveSequences(companies, env.BACKUPS)
+    const overdue = companies.filter(({ backed_up_at }) => Number(backed_up_at) < nowMs - EVERY_MS)
+    // In any order: those that always fail must not be picked each time.
+    const started = overdue.slice(0, STARTED_AT_ONCE)
+    await Promise.all(started.map(({ id }) => startObject(env.COMPANY_BACKUP, 'backup', id)))
   })
 }

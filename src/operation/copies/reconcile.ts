@@ -4,7 +4,7 @@ import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/bounds
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
-import { addUnknownObjects, endTokens, listSequences, raiseSequences, removeChanges } from './restore-queries.ts'
+import { addUnknownObjects, endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
 import { BackupError, inTime, listBackups, readManifest } from './store.ts'
 import { type Row, SEQUENCES, type Sequences } from './tables.ts'
 
@@ -164,11 +164,11 @@ async function readKnownSequences(bucket: R2Bucket): Promise<Record<number, Sequ
  * Keeps the highest assigned ids outside of the database and never lowers them. A database with lower ids was reset:
  * this is logged until `POST /admin/v1/recovery` raises them.
  */
-export async function saveSequences(context: CompanyContext, bucket: R2Bucket, isPlaced: (id: number) => boolean) {
-  const [known, rows] = await Promise.all([readKnownSequences(bucket), listSequences(context)])
+export async function saveSequences(companies: ({ id: number } & Sequences)[], bucket: R2Bucket): Promise<void> {
+  const known = await readKnownSequences(bucket)
   const behind: number[] = []
   let isChanged = false
-  for (const { id, ...sequences } of rows.filter(({ id }) => isPlaced(id))) {
+  for (const { id, ...sequences } of companies) {
     const before = known[id]
     if (before && before.last_change > sequences.last_change) behind.push(id)
     if (!before || SEQUENCES.some((name) => before[name] < sequences[name])) isChanged = true

@@ -14,11 +14,11 @@ const REMOVED_ROWS = 2_000
 
 const sequenceColumns = sql.raw(SEQUENCES.join(', '))
 
-/** Lists the sequences of a database's companies: at most 1,024, the slots of its full-text tables. */
-export async function listSequences({ db }: CompanyContext) {
+/** Lists a database's companies, in any order: at most 1,024, the slots of its full-text tables. */
+export async function listCompanies({ db }: CompanyContext) {
   const [rows] = await db.read([
-    statement<{ id: number } & Sequences>(
-      sql`SELECT id, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY id`,
+    statement<{ id: number; backed_up_at: number | null } & Sequences>(
+      sql`SELECT id, backed_up_at, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY random()`,
     ),
   ])
   return rows
@@ -31,15 +31,6 @@ export async function findPlaced({ directory: db }: CompanyContext & { directory
   // While the directory fails, the other databases are served as if all were placed.
   const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
   return (companyId: number) => placed?.has(companyId) ?? true
-}
-
-/** Lists companies whose last backup began before a time, at random: those that always fail must not be picked each time. */
-export async function listOverdue({ db }: CompanyContext, beforeMs: number, limit: number): Promise<number[]> {
-  const [rows] = await db.read([
-    statement<{ id: number }>(sql`SELECT id FROM companies
-      WHERE coalesce(backed_up_at, 0) < ${beforeMs} AND ${isHere} ORDER BY random() LIMIT ${limit}`),
-  ])
-  return rows.map((row) => row.id)
 }
 
 export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
