@@ -15,8 +15,9 @@ interface RestoreState {
   untilMs: number
   /** The start of the backup, which names it. */
   backup: string
-  /** The name of the step done last. */
+  /** The name of the step done last, and its time. */
   step: string
+  at: number
   /** Whether all parts were checked. Nothing changes before that. */
   isChecked: boolean
   /** How many parts are checked, then how many insertions are done. */
@@ -31,8 +32,7 @@ type RestorePlan = Awaited<ReturnType<typeof readPlan>>
 
 /** The key of the state in the storage of the company's object. */
 export const RESTORE = 'restore'
-/** That of the last complete restore: a call whose response was lost may be repeated for some time. */
-const RESTORED = 'restored'
+/** A call that completed a restore may be repeated for some time, as its response may be lost. */
 const REPEATED_MS = 3_600_000
 /** No backup runs between steps of a move or restore, which would wait for it. After this time without one it is left. */
 export const LEFT_MS = 600_000
@@ -63,11 +63,9 @@ export async function restoreFor(
         kv.delete(RESTORE)
         throw conflict(NOT_EMPTY)
       }
-      state = after
-      const progress = progressOf(state)
-      kv.put(progress.done ? RESTORED : RESTORE, { ...state, at: Date.now() })
-      if (progress.done) kv.delete(RESTORE)
-      if (progress.done || Date.now() >= endMs) return progress
+      state = { ...after, at: Date.now() }
+      kv.put(RESTORE, state)
+      if (state.step === 'done' || Date.now() >= endMs) return progressOf(state)
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
@@ -83,7 +81,8 @@ const OTHERS_THREADS =
 
 /** The stored state of a restore, or that of a new one. */
 async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
-  let state = kv.get<RestoreState>(RESTORE)
+  const last = kv.get<RestoreState>(RESTORE)
+  let state = last?.step === 'done' ? undefined : last
   if (state?.isChecked === false && state.untilMs !== untilMs) state = undefined
   if (state?.isChecked && state.step !== 'take') {
     if (!(await suspendAgain(context))) state = undefined
@@ -96,13 +95,12 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
       throw new ApiError('not_found', { message: 'No backup of this company began by then: choose a later time' })
     }
     if ((await readCompany(context)).company && !(await isEmpty(context))) {
-      const last = kv.get<RestoreState & { at: number }>(RESTORED)
-      if (last?.untilMs === untilMs && Date.now() - last.at < REPEATED_MS) return last
+      if (last?.step === 'done' && last.untilMs === untilMs && Date.now() - last.at < REPEATED_MS) return last
       throw conflict(NOT_EMPTY)
     }
     const backup = (await findWithData(context, backups.toReversed())) ?? newest
     forgetBackup(kv)
-    const start = { step: 'check', isChecked: false, position: 0, rows: 0, reconciliation: null }
+    const start = { step: 'check', at: Date.now(), isChecked: false, position: 0, rows: 0, reconciliation: null }
     state = { ...start, differences: [], untilMs, backup }
   }
   if (state.untilMs !== untilMs) throw conflict('A restore from another time has begun: repeat it until it is done')
@@ -121,9 +119,11 @@ async function findWithData(context: ReconcileContext, backups: string[]): Promi
 
 /** Whether a restore goes on. One that is only checked, and was left, has changed nothing: it is forgotten. */
 export function isRestoring(kv: SyncKvStorage): boolean {
-  const state = kv.get<RestoreState & { at?: number }>(RESTORE)
-  if (state?.isChecked === false && Date.now() - (state.at ?? 0) >= LEFT_MS) kv.delete(RESTORE)
-  return kv.get(RESTORE) !== undefined
+  const state = kv.get<RestoreState>(RESTORE)
+  if (!state || state.step === 'done') return false
+  const isLeft = !state.isChecked && Date.now() - state.at >= LEFT_MS
+  if (isLeft) kv.delete(RESTORE)
+  return !isLeft
 }
 
 /**
@@ -131,9 +131,9 @@ export function isRestoring(kv: SyncKvStorage): boolean {
  * removed the suspension that came first.
  */
 export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
-  kv.delete(RESTORED)
   const state = kv.get<RestoreState>(RESTORE)
-  if (state && isSuspended) kv.put(RESTORE, { ...state, step: 'take', position: 0, rows: 0, reconciliation: null })
+  const again = { step: 'take', position: 0, rows: 0, reconciliation: null }
+  if (state && state.step !== 'done' && isSuspended) kv.put(RESTORE, { ...state, ...again })
   else kv.delete(RESTORE)
 }
 
