@@ -31,15 +31,8 @@ export const startFeeds = (company?: Row): Since =>
   )
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
-export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
-  let count = 0
-  const sink: Sink = async (each, rows) => {
-    await putRows(to, each, rows)
-    count += rows.length
-  }
-  const { next } = await copyPage(from, plan, after, sink)
-  return { count, next }
-}
+export const copyTable = ({ from, to }: Ends, plan: TablePlan, after: Key | null) =>
+  copyPage(from, plan, after, (each, rows) => putRows(to, each, rows))
 
 /**
  * Finds the changed rows of one page: the keys of rows to copy, and of rows that the source no longer has.

@@ -74,7 +74,7 @@ async function findEnd(db: Database, plan: TablePlan, where: SQL): Promise<Key |
  * of the same moment as its parts. Without a key the company has at most one.
  *
  * @param where includes the company
- * @returns the page's rows, and the key after which the next page begins; null at the end
+ * @returns the page's rows, their number with their parts, and the key after which the next page begins; null at the end
  */
 export async function copyPage(
   context: CompanyContext,
@@ -94,7 +94,7 @@ export async function copyPage(
   })
   const read = await db.read([selectRows(plan, isOnPage), ...selects])
   for (const [index, rows] of read.entries()) if (rows.length > 0) await sink(parts[index - 1] ?? plan, rows)
-  return { rows: read[0], next }
+  return { rows: read[0], count: read.flat().length, next }
 }
 
 /** Copies all rows that a condition selects, page by page, each page with its parts. */
@@ -157,16 +157,12 @@ export async function readCompany({ companyId, db }: CompanyContext) {
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */
 export async function countRows(context: CompanyContext): Promise<Record<string, number>> {
-  const groups = Map.groupBy(UNITS, ({ table }) => databaseOf(context, table))
-  const counts = Array.from(groups, async ([db, units]) => {
-    const [first, ...rest] = units.map(({ table, where = '1' }) => {
-      const text = `SELECT count(*) AS count FROM ${table} WHERE company_id = ? AND (${where})`
-      return statement<{ count: number }>(text, context.companyId)
-    })
-    const results = first ? await db.read([first, ...rest]) : []
-    return units.map(({ name }, index) => [name, results[index]?.[0]?.count ?? 0] as const)
+  const counts = UNITS.map(async ({ name, table, ...unit }) => {
+    const text = sql`SELECT count(*) AS count FROM ${named(table)} WHERE ${ofCompany(context, unit)}`
+    const [[row]] = await databaseOf(context, table).read([statement<{ count: number }>(text)])
+    return [name, row?.count ?? 0] as const
   })
-  return Object.fromEntries((await Promise.all(counts)).flat())
+  return Object.fromEntries(await Promise.all(counts))
 }
 
 export function hasContent({ companyId }: CompanyContext): SQL {
