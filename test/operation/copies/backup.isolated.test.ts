@@ -5,13 +5,11 @@ import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../s
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { openParts } from '../../../src/operation/copies/store.ts'
-import { ONLY_MOVED, TABLES, UNITS } from '../../../src/operation/copies/tables.ts'
+import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
-import { TABLE_NAMES } from '../../support/tables.ts'
 import { loadSeed } from '../admin/import-support.ts'
-import { NOT_COPIED } from './not-copied.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
 const DAY_MS = 86_400_000
@@ -28,22 +26,6 @@ const paymentsOf = async (companyId: number) =>
   (await rowsOf(companyId)).payments?.map(({ amount_cents }) => amount_cents)
 const HOMES: Home[] = ['DB', 'DB_TWO']
 const until = () => new Date().toISOString()
-
-describe('the plan of tables', () => {
-  it('names every table of the schema once', () => {
-    const planned = new Set([...UNITS, ...ONLY_MOVED].map(({ table }) => table))
-    expect([...planned, ...Object.keys(NOT_COPIED)].sort()).toEqual([...TABLE_NAMES].sort())
-  })
-
-  it('restores each table behind those that it refers to', async () => {
-    const order = [...new Set(TABLES.map(({ table }) => table))]
-    for (const [index, table] of order.entries()) {
-      const references = await sql<{ table: string }>(`SELECT "table" FROM pragma_foreign_key_list('${table}')`)
-      const later = references.filter((reference) => order.indexOf(reference.table) > index)
-      expect([table, later]).toEqual([table, []])
-    }
-  })
-})
 
 describe.each(HOMES)('a backup of a company in %s', (home) => {
   const mint = () => mintCompany({ home })

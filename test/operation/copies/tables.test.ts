@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest'
+import {
+  DIRECTORY_TABLES,
+  FULL_TEXT,
+  MOVED,
+  ONLY_MOVED,
+  REMOVED,
+  TABLES,
+  UNITS,
+} from '../../../src/operation/copies/tables.ts'
+import { sql } from '../../support/app.ts'
+import { TABLE_NAMES } from '../../support/tables.ts'
+import { NOT_COPIED } from './not-copied.ts'
+
+const withParts = MOVED.flatMap((plan) => [plan, ...plan.parts])
+const ofMoves = ['companies', 'moves', 'company_guards']
+
+it.each([
+  ['backed up, only moved, or named with a reason', [...UNITS, ...ONLY_MOVED], Object.keys(NOT_COPIED)],
+  ['moved, in the directory, or named with a reason', withParts, [...DIRECTORY_TABLES, ...Object.keys(NOT_COPIED)]],
+  ['removed with its company, in the directory, or of moves', REMOVED, [...DIRECTORY_TABLES, ...ofMoves]],
+])('every table is %s', (_, plans, others) => {
+  const planned = new Set(plans.map(({ table }) => table))
+  expect([...planned, ...others].toSorted()).toEqual(TABLE_NAMES.toSorted())
+})
+
+it('every full-text table is emptied of a company that has moved', async () => {
+  const tables = await sql<{ name: string }>("SELECT name FROM sqlite_master WHERE sql LIKE '%USING fts5(%'")
+  expect(tables.map(({ name }) => name).toSorted()).toEqual([...FULL_TEXT].toSorted())
+})
+
+it('a restore writes each table behind those that it refers to', async () => {
+  const order = [...new Set(TABLES.map(({ table }) => table))]
+  for (const [index, table] of order.entries()) {
+    const references = await sql<{ table: string }>(`SELECT "table" FROM pragma_foreign_key_list('${table}')`)
+    const later = references.filter((reference) => order.indexOf(reference.table) > index)
+    expect([table, later]).toEqual([table, []])
+  }
+})
