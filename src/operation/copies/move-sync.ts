@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
-import { copyPage, copyRows, isAmong, keyOf, readChanged, readStamps, type Sink } from './read-queries.ts'
+import { copyPage, copyRows, isAmong, keyOf, PAGE_ROWS, readChanged, readStamps, type Sink } from './read-queries.ts'
 import { type Key, MOVED, type Row, type TablePlan } from './tables.ts'
 import { atDestination, putRows, removeKeys, removeParts } from './write-queries.ts'
 
@@ -21,7 +21,6 @@ export type Since = Record<string, number>
 
 /** Limits the tables read at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
-const KEYS_AT_ONCE = 500
 const ATTEMPTS = 5
 
 /** The position at the feed's end, by the company's row. */
@@ -42,7 +41,9 @@ export const copyTable = ({ from, to }: Ends, plan: TablePlan, after: Key | null
  */
 export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
   if (since !== undefined && plan.isInFeed) return readChanged(ends.from, plan, after ?? [since])
-  return { ...(await compareStamps(ends, plan, after)), sequence: undefined }
+  // A log only has new rows, behind the last copied one.
+  const first = plan.isAppended ? [await findLastCopied(ends.to, plan)] : null
+  return { ...(await compareStamps(ends, plan, after ?? first)), sequence: undefined }
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
@@ -67,23 +68,12 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
 }
 
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
-  const { pageRows = KEYS_AT_ONCE } = plan
+  const { pageRows = PAGE_ROWS } = plan
   for (let at = 0; at < keys.length; at += pageRows) {
     const page = keys.slice(at, at + pageRows)
     await removeParts(to, plan, page)
     await copyRows(from, plan, isAmong(from, plan, page), (each, rows) => putRows(to, each, rows))
   }
-}
-
-/** Copies rows after the last copied one of an append-only table. @returns how many */
-export async function copyTail(ends: Ends, plan: TablePlan): Promise<number> {
-  let copied = 0
-  for (let after: Key | null = [await findLastCopied(ends.to, plan)]; after; ) {
-    const { count, next } = await copyTable(ends, plan, after)
-    copied += count
-    after = next
-  }
-  return copied
 }
 
 /** Copies all changes of tables since they were copied. */
@@ -94,16 +84,12 @@ export async function catchUp(ends: Ends, since: Since, tables: readonly TablePl
     const group = tables.slice(at, at + SIDE_BY_SIDE)
     found.push(...(await Promise.all(group.map((plan) => findAll(ends, plan, since[plan.name])))))
   }
-  for (const { plan, copied } of found) {
-    if (plan.isAppended) await copyTail(ends, plan)
-    else await copyKeys(ends, plan, copied)
-  }
+  for (const { plan, copied } of found) await copyKeys(ends, plan, copied)
   for (const { plan, removed } of found.toReversed()) await removeKeys(ends.to, plan, removed)
 }
 
 async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
-  if (plan.isAppended) return all
   let after: Key | null = null
   do {
     const page = await findPage(ends, plan, after, since)

@@ -208,9 +208,6 @@ async function follow(move: Move, state: MoveState): Promise<MoveState> {
     const isClose = state.changed <= FEW_CHANGES || state.round >= MAX_ROUNDS
     return isClose ? next(state, 'switch') : { ...next(state, 'follow'), round: state.round + 1 }
   }
-  if (plan.isAppended) {
-    return turn({ ...state, changed: state.changed + (await sync.copyTail(move, plan)) }, null)
-  }
   const since = state.round === 0 ? undefined : state.since[plan.name]
   const { copied, removed, next: after, sequence } = await sync.findPage(move, plan, state.after, since)
   await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))

@@ -7,7 +7,7 @@ import { CONTENT, DIRECTORY_TABLES, type Key, type Row, type TablePlan, UNITS } 
 // The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
 
 /** Limits the rows of a page. It ends with the row by which its texts have so many bytes. */
-const PAGE_ROWS = 500
+export const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
 export type Sink = (plan: TablePlan, rows: Row[]) => Promise<void> | void
