@@ -40,7 +40,9 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
 export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: SQL): SQL {
   if (!owner) return sql`0`
   const invoices = sql`SELECT id FROM invoices WHERE company_id = ${context.companyId} AND project_id IN (${ids})`
-  return sql`${ofCompany(context, part)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
+  // The plus leaves the company's index of objects aside: with it, each page of threads would walk all of them.
+  const plus = sql.raw(owner === 'thread_id' ? '+' : '')
+  return sql`${plus}${ofCompany(context, part)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
 }
 
 function selectRows(plan: TablePlan, where: SQL, ...first: string[]) {

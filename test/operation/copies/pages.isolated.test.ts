@@ -141,6 +141,22 @@ async function addOrders(companyId: number, count: number, parts: Record<'items'
   for (const text of texts) await sql(text, companyId)
 }
 
+/** Adds threads whose content R2 has. */
+async function addThreads(companyId: number, count: number): Promise<void> {
+  const numbers = `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ${count}) SELECT`
+  await sql(
+    `INSERT INTO email_threads (company_id, id, account_email, legacy_thread_id, message_count, last_synced_at,
+      content_hash, revision, content_revision, created_at, updated_at)
+      ${numbers} ?1, ?1 || '-' || i, 'box@x.example', 't' || i, 1, 0, 'x', 1, 1, 0, 0 FROM n`,
+    companyId,
+  )
+  await sql(
+    `INSERT INTO email_thread_objects (company_id, id, content_hash, bytes, state, thread_id)
+      ${numbers} ?1, ?1 || '-' || i, 'x', 1, 'stored', ?1 || '-' || i FROM n`,
+    companyId,
+  )
+}
+
 /** The bindings, and the batches and rows read of the database since the last `take`. */
 function countBatches() {
   let batches = 0
@@ -163,17 +179,21 @@ describe('a page of orders ends by the bytes of all their parts', () => {
   const SHAPES = [
     { items: 100, payments: 0, artworks: 0 },
     { items: 0, payments: 60, artworks: 60 },
-  ]
+  ] as const
 
-  it.each(SHAPES)('in a backup, whose rows read grow with its orders: %o', async (parts) => {
+  it.each([
+    { name: 'orders', fill: (id: number, size: number) => addOrders(id, size, SHAPES[0]) },
+    { name: 'orders', fill: (id: number, size: number) => addOrders(id, size, SHAPES[1]) },
+    { name: 'email_threads', fill: addThreads },
+  ])('in a backup, whose rows read grow with its $name', async ({ name, fill }) => {
     const [sizes, read] = [[40, 120], [] as number[]]
     for (const size of sizes) {
       const { id } = await mintCompany({ home: 'DB' })
-      await addOrders(id, size, parts)
+      await fill(id, size)
       const { db, take } = countBatches()
       const context = { companyId: id, db, directory: db, database: 'DB', bucket: env.BACKUPS }
       const begun = beginBackup(Date.now())
-      const table = TABLES.findIndex(({ name }) => name === 'orders')
+      const table = TABLES.findIndex((plan) => plan.name === name)
       let rows = 0
       for (let state: BackupState | null = { ...begun, table }; state?.table === table; ) {
         take()
