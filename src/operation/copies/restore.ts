@@ -187,11 +187,10 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
 
 async function findDifferences(context: ReconcileContext, counts: RestorePlan['counts']) {
   const found = await countRows(context)
-  return Object.entries(counts).flatMap(([table, expected]) => {
-    const isLog = UNITS.some(({ name, isAppended }) => name === table && isAppended)
-    const { [table]: rows = 0 } = found
+  return UNITS.flatMap(({ name: table, isAppended }) => {
+    const [expected = 0, rows = 0] = [counts[table], found[table]]
     // A log also has entries of the restore itself.
-    return rows === expected || (isLog && rows > expected) ? [] : [{ table, expected, found: rows }]
+    return rows === expected || (isAppended && rows > expected) ? [] : [{ table, expected, found: rows }]
   })
 }
 

@@ -24,8 +24,6 @@ export interface TablePlan {
   isInFeed?: true
   /** Tables whose rows belong to a row of this one, and are copied with it. */
   parts: readonly TablePlan[]
-  /** For a part in a move: requests delete its rows; those of others are only flagged. */
-  isRemoved?: true
   /** For a part: the column that refers to its owner, or to its owner's invoice. */
   owner?: 'project_id' | 'invoice_id' | 'thread_id'
   /**
@@ -95,8 +93,8 @@ export const TABLES: readonly TablePlan[] = [
     partBytes: ORDER_PARTS,
     parts: [
       partOf('project_id', 'invoices'),
-      { ...partOf('invoice_id', 'invoice_items'), isRemoved: true },
-      { ...partOf('invoice_id', 'payments'), isRemoved: true },
+      partOf('invoice_id', 'invoice_items'),
+      partOf('invoice_id', 'payments'),
       partOf('project_id', 'artworks'),
     ],
   },

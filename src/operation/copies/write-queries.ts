@@ -169,10 +169,10 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
   }
 }
 
-/** Removes the parts of rows that requests may remove from the destination. */
+/** Removes the lines and payments of rows from the destination, since requests delete them. Other parts are only flagged. */
 export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
   const ids = sql`SELECT value FROM json_each(${JSON.stringify(keys.map(([id]) => id))})`
-  const removed = parts.filter(({ isRemoved }) => isRemoved)
+  const removed = parts.filter(({ owner }) => owner === 'invoice_id')
   const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
   if (removals.length > 0) await writeMoved(context, removals)
 }
