@@ -54,21 +54,15 @@ function makeFile(size: Sizes): SeedInput {
   }
 }
 
+const NOT_SHOWN = ['number', 'number_key', 'invoice', 'items', 'payments', 'artworks']
+
 /** The rows of a file by table and id, without what depends on the number that an invoice gets. */
 function rowsOf(file: SeedInput): Map<string, object> {
   const rows = deriveRows(seedFile.parse(file), 1_000, NOW)
   const entries = Object.entries(rows).flatMap(([table, list]) =>
     list.map((row) => {
-      const {
-        number: _,
-        number_key: _key,
-        items: _items,
-        payments: _payments,
-        artworks: _artworks,
-        ...rest
-      } = Object(row)
-      const { invoice: _invoice, ...shown } = rest
-      return [`${table} ${shown.id ?? shown.thread_id}`, shown as object] as const
+      const shown = Object.entries(row).filter(([name]) => !NOT_SHOWN.includes(name))
+      return [`${table} ${Reflect.get(row, 'id') ?? Reflect.get(row, 'thread_id')}`, Object.fromEntries(shown)] as const
     }),
   )
   return new Map(entries)
