@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import * as z from 'zod/mini'
 import { component, contractsOf, type Documentation, dateTime, idText, text } from '../../kernel/api/contract.ts'
-import { baseNameOf, LEGACY_THREAD_ID, MAX_NAME_BYTES } from './keys.ts'
+import { baseNameOf, LEGACY_THREAD_ID, MAX_KEY_BYTES, MAX_NAME_BYTES } from './keys.ts'
 import { EXPIRES_SECONDS } from './s3.ts'
 
 export const MAX_FILE_BYTES = 150 * 1024 * 1024
@@ -58,7 +58,6 @@ const fileFields = {
 }
 const file = component('OrderFile', 'A stored file of an order.', fileFields)
 
-const MAX_KEY_BYTES = 1_024
 const storedKey = text(1, MAX_KEY_BYTES).check(
   z.refine((key) => Buffer.byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes of UTF-8`),
   z.meta({ 'x-max-bytes': MAX_KEY_BYTES }),

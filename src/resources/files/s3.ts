@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { AwsV4Signer } from 'aws4fetch'
 import { BUDGET_MS } from '../../kernel/http/bounds.ts'
 import {
@@ -8,7 +9,7 @@ import {
   type OutboundResponse,
 } from '../../kernel/http/outbound.ts'
 import { readXml } from '../../kernel/http/xml.ts'
-import { encodeKey, encodeStrictly } from './keys.ts'
+import { encodeKey, encodeStrictly, MAX_KEY_BYTES } from './keys.ts'
 
 export const EXPIRES_SECONDS = 600
 const PAGE_SIZE = 1_000
@@ -194,6 +195,8 @@ export function readObjectList(xml: string): FilePage {
     const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
     const file = fileOf(decoded, object.get('Size'), object.get('LastModified'))
     if (key === '' || !file) throw new Error('a field is missing')
+    // Up to 40 pages are held: of longer keys they would fill the isolate's memory.
+    if (Buffer.byteLength(decoded) > MAX_KEY_BYTES) throw new Error('a key is too long')
     return file
   })
   return { files, cursor }
