@@ -4,7 +4,7 @@ import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { Changed } from './change-sql.ts'
 import * as contract from './contract.ts'
-import { ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
+import { CHARACTERS_MAX, ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
 import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
@@ -42,7 +42,7 @@ export const operations = [
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
-const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists: send less, or follow \`next_cursor\` without \`page\``
+const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists, or ${CHARACTERS_MAX} characters in those of one kind: send less, or follow \`next_cursor\` without \`page\``
 
 export const routes = [
   route(contract.listOrders, async ({ query }, context) => {

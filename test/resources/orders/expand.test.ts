@@ -191,6 +191,8 @@ describe('an order with a list larger than a value of the database may be', () =
     ])
     const { data, pagination } = await list(one, `expand=${EVERYTHING}`)
     expect(data).toEqual([order])
+    const numbered = await one.call('GET', `/orders?expand=${EVERYTHING}&page=1`)
+    expect([numbered.status, numbered.body.error.message]).toEqual([400, expect.stringContaining('4000000 characters')])
     const next = await list(one, `expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)
     expect(next.data).toEqual([await whole(one, small.id)])
   })
