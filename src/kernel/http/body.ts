@@ -70,6 +70,8 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     filled += value.byteLength
     length += value.byteLength
     if (length > limitBytes) {
+      // The lease ends before the function, which still holds the chunks.
+      for (const chunk of chunks) releaseBytes(chunk)
       lease.release()
       await discard(reader)
       throw tooLarge(limitBytes)

@@ -120,6 +120,25 @@ describe('the memory budget', () => {
     expect(refusal).toMatchObject({ kind: 'request_timeout' })
   })
 
+  it('holds nothing of a body over its limit while the rest is read', async () => {
+    const buffers = new Set<ArrayBuffer>()
+    let sentBytes = 0
+    let heldBytes = 0
+    const read = async (view: Uint8Array<ArrayBuffer>) => {
+      for (const { byteLength } of buffers) heldBytes = sentBytes > 4_000_000 ? heldBytes + byteLength : 0
+      buffers.add(view.buffer)
+      sentBytes += view.length
+      return heldBytes > 0 ? { done: true } : { value: view, done: false }
+    }
+    const headers = new Headers({ 'content-type': 'application/json' })
+    const sent = { headers, body: { getReader: () => ({ read }) } } as unknown as Request
+    const lease = new MemoryBudget(20_000_000).open()
+    await expect(readJsonBytes(sent, 4_000_000, lease)).rejects.toMatchObject({ kind: 'too_large' })
+    // The last read may be kept.
+    expect(heldBytes).toBeGreaterThan(0)
+    expect(heldBytes).toBeLessThanOrEqual(1_048_576)
+  })
+
   it('gives a released lease nothing more', async () => {
     const budget = new MemoryBudget(100)
     const lease = budget.open()
