@@ -77,15 +77,18 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
       throw tooLarge(limitBytes)
     }
     if (done) break
-    if (length > SMALL_BODY_BYTES) {
+    const isFull = filled === buffer.byteLength
+    const next = isFull ? Math.min(READ_BYTES, length) : 0
+    if (isFull || lease.bytes > 0) {
       const waitedFrom = Date.now()
-      await lease.resize(length)
+      // Whoever waits holds the first buffer only. Each read also shows that the lease is used.
+      await lease.resize(Math.max(lease.bytes, length + next))
       // The sender's deadline excludes the wait for memory.
       startedAt += Date.now() - waitedFrom
     }
-    if (filled === buffer.byteLength) {
+    if (isFull) {
       chunks.push(new Uint8Array(buffer))
-      buffer = new ArrayBuffer(Math.min(READ_BYTES, length))
+      buffer = new ArrayBuffer(next)
       filled = 0
     }
   }

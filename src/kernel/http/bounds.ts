@@ -124,7 +124,7 @@ export class LruCache<K, V> {
   }
 }
 
-/** Smaller bodies need no lease. */
+/** Smaller bodies of a known length need no lease. */
 export const SMALL_BODY_BYTES = 262_144
 
 /** The 503 of a large body that finds no memory. */

@@ -14,6 +14,13 @@ function watch(granted: string[], name: string, lease: Lease, bytes: number) {
   )
 }
 
+type Read = (view: Uint8Array<ArrayBuffer>) => Promise<{ value?: Uint8Array<ArrayBuffer>; done: boolean }>
+
+function bodyOf(read: Read): Request {
+  const headers = new Headers({ 'content-type': 'application/json' })
+  return { headers, body: { getReader: () => ({ read }) } } as unknown as Request
+}
+
 describe('the memory budget', () => {
   it('grants at once what fits', async () => {
     const budget = new MemoryBudget(100)
@@ -124,19 +131,31 @@ describe('the memory budget', () => {
     const buffers = new Set<ArrayBuffer>()
     let sentBytes = 0
     let heldBytes = 0
-    const read = async (view: Uint8Array<ArrayBuffer>) => {
+    const read: Read = async (view) => {
       for (const { byteLength } of buffers) heldBytes = sentBytes > 4_000_000 ? heldBytes + byteLength : 0
       buffers.add(view.buffer)
       sentBytes += view.length
       return heldBytes > 0 ? { done: true } : { value: view, done: false }
     }
-    const headers = new Headers({ 'content-type': 'application/json' })
-    const sent = { headers, body: { getReader: () => ({ read }) } } as unknown as Request
     const lease = new MemoryBudget(20_000_000).open()
-    await expect(readJsonBytes(sent, 4_000_000, lease)).rejects.toMatchObject({ kind: 'too_large' })
+    await expect(readJsonBytes(bodyOf(read), 4_000_000, lease)).rejects.toMatchObject({ kind: 'too_large' })
     // The last read may be kept.
     expect(heldBytes).toBeGreaterThan(0)
     expect(heldBytes).toBeLessThanOrEqual(1_048_576)
+  })
+
+  it('gives a body nothing before it is there: one that waits holds its first 64 KiB', async () => {
+    const budget = new MemoryBudget(100)
+    await budget.open().resize(101)
+    let bytes = 0
+    const read: Read = async (view) => {
+      bytes += view.length
+      return { value: view, done: false }
+    }
+    const refused = expect(readJsonBytes(bodyOf(read), 4_000_000, budget.open())).rejects
+    await vi.advanceTimersByTimeAsync(10_100)
+    await refused.toMatchObject({ kind: 'unavailable' })
+    expect(bytes).toBe(65_536)
   })
 
   it('gives a released lease nothing more', async () => {
