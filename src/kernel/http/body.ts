@@ -70,7 +70,6 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     filled += value.byteLength
     length += value.byteLength
     if (length > limitBytes) {
-      // The lease ends before the function, which still holds the chunks.
       for (const chunk of chunks) releaseBytes(chunk)
       lease.release()
       await discard(reader)
@@ -78,17 +77,16 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     }
     if (done) break
     const isFull = filled === buffer.byteLength
-    const next = isFull ? Math.min(READ_BYTES, length) : 0
     if (isFull || lease.bytes > 0) {
       const waitedFrom = Date.now()
-      // Whoever waits holds the first buffer only. Each read also shows that the lease is used.
-      await lease.resize(Math.max(lease.bytes, length + next))
+      // With the next buffer: whoever waits holds the first only. Other reads show that the lease is used.
+      await lease.resize(isFull ? length + Math.min(READ_BYTES, length) : lease.bytes)
       // The sender's deadline excludes the wait for memory.
       startedAt += Date.now() - waitedFrom
     }
     if (isFull) {
       chunks.push(new Uint8Array(buffer))
-      buffer = new ArrayBuffer(next)
+      buffer = new ArrayBuffer(Math.min(READ_BYTES, length))
       filled = 0
     }
   }
@@ -96,8 +94,6 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
 }
 
 function joinChunks(chunks: readonly Uint8Array<ArrayBuffer>[], length: number): Uint8Array<ArrayBuffer> {
-  const [first] = chunks
-  if (first && chunks.length === 1) return first
   const whole = new Uint8Array(length)
   let at = 0
   for (const chunk of chunks) {

@@ -1,5 +1,4 @@
 export const MAX_NAME_BYTES = 255
-/** The longest key of S3 and R2. */
 export const MAX_KEY_BYTES = 1_024
 
 /** A mailbox's thread id. It is one segment of a key, so it contains no slash and is never `.` or `..`. */

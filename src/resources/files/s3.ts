@@ -1,4 +1,3 @@
-import { Buffer } from 'node:buffer'
 import { AwsV4Signer } from 'aws4fetch'
 import { BUDGET_MS } from '../../kernel/http/bounds.ts'
 import {
@@ -194,9 +193,8 @@ export function readObjectList(xml: string): FilePage {
     // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
     const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
     const file = fileOf(decoded, object.get('Size'), object.get('LastModified'))
-    if (key === '' || !file) throw new Error('a field is missing')
     // Up to 40 pages are held: of longer keys they would fill the isolate's memory.
-    if (Buffer.byteLength(decoded) > MAX_KEY_BYTES) throw new Error('a key is too long')
+    if (key === '' || decoded.length > MAX_KEY_BYTES || !file) throw new Error('a field is missing or too long')
     return file
   })
   return { files, cursor }

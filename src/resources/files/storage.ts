@@ -123,13 +123,11 @@ export async function useStorage<Result>(
     log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
     const isRejected = status === 401 || status === 403
     throw unusable(isRejected ? 'supplier_rejected_credentials' : 'supplier_unavailable', {
-      message: isRejected ? REJECTED : error.message,
+      message: isRejected ? 'The company’s storage rejected its keys: correct them in the integration' : error.message,
       storage_code: code,
     })
   }
 }
-
-const REJECTED = 'The company’s storage rejected its keys: correct them in the integration'
 
 /** Limits one listing. Ten full pages have this many files; a storage may send smaller pages. */
 const MAX_FILES = 10_000
