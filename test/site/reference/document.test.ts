@@ -52,10 +52,14 @@ describe('the committed description', () => {
     expect(days(/walk of \w+ or \w+ for (\d+) days/gi)).toEqual(['30'])
   })
 
-  it.each(['putInvoiceItems', 'searchProducts'])('says what is searched of lines: %s', (name) => {
+  it.each([
+    ['putInvoiceItems', 'first 200 characters'],
+    ['searchProducts', 'first 200 characters'],
+    ['listChanges', '`per_page` is then at most 100'],
+  ])('says what a schema cannot: %s, %s', (name, text) => {
     const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
     const { description } = operationOf(contract)
-    expect(description).toContain('first 200 characters')
+    expect(description).toContain(text)
   })
 
   it.each(['putClient', 'putOrder'])('has If-None-Match among the parameters of %s', (name) => {
