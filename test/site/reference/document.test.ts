@@ -56,6 +56,7 @@ describe('the committed description', () => {
     ['putInvoiceItems', 'first 200 characters'],
     ['searchProducts', 'first 200 characters'],
     ['listChanges', '`per_page` is then at most 100'],
+    ['readProduct', 'with a comma'],
   ])('says what a schema cannot: %s, %s', (name, text) => {
     const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
     const { description } = operationOf(contract)
