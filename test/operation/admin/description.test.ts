@@ -70,8 +70,9 @@ it.each(CASES)('%s is sent as it is described', async (name, status, cause) => {
   for (const header of always) expect([header, sent.headers.has(header)]).toEqual([header, true])
 })
 
-it('the description names nothing of the integration API that this one lacks', () => {
+it('the description says when stored credentials do not stay, and names nothing of the integration API that this one lacks', () => {
   const text = JSON.stringify(described)
+  expect(text).toContain('another host')
   const absent = ['Idempotency-Key', 'RateLimit-Policy', 'payments_limit', '"storage_quota"', '300 requests']
   expect(absent.filter((each) => text.includes(each))).toEqual([])
 })

@@ -38,7 +38,7 @@ export const putIntegration = define('putIntegration', 'PUT /companies/{company_
     z.meta({
       id: 'IntegrationInput',
       description:
-        'An integration as in a seed file: `enabled`, `credentials`, and `base_url` (of `storage`: `endpoint`, `bucket`, `region`, `addressing`). Credentials that are left out stay as they are.',
+        'An integration as in a seed file: `enabled`, `credentials`, and `base_url` (of `storage`: `endpoint`, `bucket`, `region`, `addressing`). Credentials that are left out stay as they are, unless an address is of another host: 400.',
     }),
   ),
   response: integration,
