@@ -1634,7 +1634,7 @@ export interface components {
                 details: components["schemas"]["ValidationDetails"] | components["schemas"]["ReasonDetails"] | components["schemas"]["LimitDetails"] | components["schemas"]["RetryDetails"] | components["schemas"]["PlainDetails"];
             };
         };
-        /** @description Sent with 400: every problem of the request at once. */
+        /** @description Every problem of the path, else the query, else the body. */
         ValidationDetails: {
             /**
              * Format: uri

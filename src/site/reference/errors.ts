@@ -30,7 +30,7 @@ const documented = {
   documentation_url: z.url().describe('The part of the reference about the operation or the kind of error.'),
 }
 
-const validationDetails = component('ValidationDetails', 'Sent with 400: every problem of the request at once.', {
+const validationDetails = component('ValidationDetails', 'Every problem of the path, else the query, else the body.', {
   ...documented,
   issues: z.array(issue).min(1).max(MAX_ISSUES).describe('The first problems. Long texts are truncated.'),
   issue_count: integer(

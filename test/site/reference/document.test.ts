@@ -45,6 +45,10 @@ describe('the committed description', () => {
     expect(JSON.stringify(document)).toBe(JSON.stringify(describeApi(published, committed.info.description)))
   })
 
+  it('says of which part of a request the problems are listed', () => {
+    expect(asObject(asObject(components.schemas).ValidationDetails).description).toContain('else the query')
+  })
+
   it('has one lifetime of a cursor, and one of a walk: see `resources/clients/cursors`', () => {
     const text = JSON.stringify(document)
     const days = (pattern: RegExp) => [...new Set(Array.from(text.matchAll(pattern), ([, number]) => number))]
