@@ -92,6 +92,8 @@ export class AccountingDelivery extends CompanyObject {
     try {
       const connection = await this.connectionOf(companyId)
       if (connection === 'none') return 'none'
+      // A database that was set back has earlier tokens: those of the memory are stored again.
+      if (this.grant?.tokens.access_token) this.grant.isUnsaved = true
       return connection ? await connection.adapter.findLastNumber(ceiling) : 'failed'
     } catch (error) {
       log('accounting_number_unread', { company_id: companyId, error: nameOf(error) }, 'error')

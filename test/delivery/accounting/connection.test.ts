@@ -189,6 +189,23 @@ describe('the connection', () => {
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
   })
 
+  it('keeps its tokens where a recovery reads the last number behind a database that was set back', async () => {
+    const shop = await Shop.open()
+    const id = await shop.makeOrder()
+    await shop.deliver()
+    const before = (await shop.connection())?.tokens
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'a' })
+    await shop.deliver()
+    await sql('UPDATE accounting_connections SET tokens = ? WHERE company_id = ?', before, shop.company.id)
+    expect(await shop.object.findLastNumber(shop.company.id, 100_000)).toBeGreaterThan(0)
+    await evictDurableObject(shop.object)
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'b' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
   it('shares renewed tokens with a test of the changed integration during their renewal', async () => {
     const shop = await Shop.open()
     const id = await shop.makeOrder()
