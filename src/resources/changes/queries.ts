@@ -13,6 +13,9 @@ import type { ChangeRow } from './present.ts'
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
+/** A company that was lost and made again has another feed, whose sequences begin again. */
+const feedOf = { last: companies.last_change, feed: companies.created_at }
+
 export type ChangePage = Awaited<ReturnType<typeof findChanges>>
 
 const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(changes)
@@ -23,7 +26,7 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
   const { sequence, type, entity_id } = feedColumns
   return [
     orm
-      .select({ last: companies.last_change, oldest: sql<number | null>`${oldest}`.as('oldest') })
+      .select({ ...feedOf, oldest: sql<number | null>`${oldest}`.as('oldest') })
       .from(companies)
       .where(sql`${companies.id} = ${p.companyId}`),
     orm
@@ -61,7 +64,7 @@ export async function findChanges(
   const shown = rows.slice(0, limit)
   const isFull = rows.length > limit
   const readTo = isFull ? (shown.at(-1)?.sequence ?? after) : Math.min(Math.max(after, oldest - 1) + WINDOW, last)
-  return { rows: shown, readTo: Math.max(readTo, after), hasMore: readTo < last, oldest }
+  return { rows: shown, readTo: Math.max(readTo, after), hasMore: readTo < last, oldest, feed: company?.feed ?? 0 }
 }
 
 const clientsOf = prepare((p: Placeholders<'companyId' | 'ids'>) =>
@@ -104,9 +107,9 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   }
 }
 
-export async function findLastChange({ db, companyId }: CompanyContext): Promise<number> {
-  const [[company]] = await db.read([
-    orm.select({ last: companies.last_change }).from(companies).where(sql`${companies.id} = ${companyId}`),
-  ])
-  return company?.last ?? 0
+/** The empty page behind the newest change. */
+export async function findEnd({ db, companyId }: CompanyContext): Promise<ChangePage> {
+  const [[company]] = await db.read([orm.select(feedOf).from(companies).where(sql`${companies.id} = ${companyId}`)])
+  const { last, feed } = company ?? { last: 0, feed: 0 }
+  return { rows: [], readTo: last, hasMore: false, oldest: last + 1, feed }
 }

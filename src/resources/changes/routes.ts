@@ -6,7 +6,7 @@ import { unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType, NAMES } from './contract.ts'
 import { presentChange } from './present.ts'
-import { findChanges, findLastChange, withObjects } from './queries.ts'
+import { findChanges, findEnd, withObjects } from './queries.ts'
 
 const LOOK_EVERY_MS = 1_000
 
@@ -15,38 +15,29 @@ export const routes = [
     const types = typesOf(context, query.types ?? [])
     const { companyId, credentialsKey, now } = context
     const scope = { companyId, credentialsKey, now, query: ['changes', types] }
-    const cursor = (sequence: number) => writeCursor(scope, [sequence])
-    if (query.start === 'latest') {
-      const last = await findLastChange(context)
-      await context.rememberFreshness()
-      return {
-        data: [],
-        ...(query.expand && { clients: [], orders: [] }),
-        pagination: { next_cursor: cursor(last), has_more: false },
-      }
-    }
     // The feed itself knows which cursors are expired.
-    const after =
-      query.cursor === undefined ? null : Number(readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)[0])
+    const sent = query.cursor === undefined ? [] : readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)
+    const [after = null, feedOfCursor] = sent.map(Number)
     const find = async (from: number | null) => {
       const page = await findChanges(context, { after: from ?? 0, types, limit: query.per_page })
-      if (from !== null && from < page.oldest - 1) throw unusable('cursor_expired')
+      const isOther = feedOfCursor !== undefined && feedOfCursor !== page.feed
+      if (isOther || (from !== null && from < page.oldest - 1)) throw unusable('cursor_expired')
       return page
     }
-    let page = await find(after)
-    const endsAt = Date.now() + query.wait * 1_000
+    let page = query.start ? await findEnd(context) : await find(after)
+    const endsAt = Date.now() + (query.start ? 0 : query.wait * 1_000)
     // Until the time is over, an empty page is read again: waiting costs one row a second.
     while (page.rows.length === 0 && Date.now() < endsAt) {
       if (!page.hasMore) {
         await pause(Math.min(LOOK_EVERY_MS, endsAt - Date.now()))
-        if ((await findLastChange(context)) <= page.readTo) continue
+        if ((await findEnd(context)).readTo <= page.readTo) continue
       }
       page = await find(page.readTo)
     }
     const { page: shown, ...objects } = query.expand ? await withObjects(context, page) : { page }
     // A caller that reads a change must not read the older state of its object.
     await context.rememberFreshness()
-    const pagination = { next_cursor: cursor(shown.readTo), has_more: shown.hasMore }
+    const pagination = { next_cursor: writeCursor(scope, [shown.readTo, shown.feed]), has_more: shown.hasMore }
     return { data: shown.rows.map(presentChange), ...objects, pagination }
   }),
 ]

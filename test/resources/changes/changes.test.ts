@@ -150,6 +150,22 @@ describe('the feed of changes', () => {
     expect((await company.call('GET', `/changes?cursor=${afterFirst}`)).status).toBe(410)
   })
 
+  it('returns 410 to a cursor of a company that was lost and made again, however long its new feed is', async () => {
+    const company = await mintCompany()
+    const { next_cursor: latest } = (await readPage(company, 'start=latest')).pagination
+    for (let made = 0; made < 3; made++) await createClient(company)
+    const { cursor } = await follow(company, null)
+    await sql('DELETE FROM changes WHERE company_id = ?', company.id)
+    await sql('UPDATE companies SET last_change = 0, created_at = created_at + 1 WHERE id = ?', company.id)
+    for (let made = 0; made < 5; made++) {
+      await createClient(company)
+      for (const old of [latest, cursor]) {
+        expect((await company.call('GET', `/changes?cursor=${old}`)).body.error?.details?.reason).toBe('cursor_expired')
+      }
+    }
+    expect((await follow(company, null)).entries).toHaveLength(5)
+  })
+
   it('returns 400 for a cursor that is broken, of another company or of other types', async () => {
     const [company, other] = [await mintCompany(), await mintCompany()]
     const { cursor } = await follow(company, null)
