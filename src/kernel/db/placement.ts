@@ -193,10 +193,10 @@ export function openEach(env: Bindings): { name: string; db: Database }[] {
   return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name)) }))
 }
 
-/** Does the same for every database. One that fails is logged, and does not keep the others waiting. @throws the last failure */
+/** Does the same for every database, in any order. A failure is logged, and keeps no other waiting. @throws the last one */
 export async function forEachDatabase(env: Bindings, work: (db: Database, name: string) => Promise<void>) {
   let failure: { error: unknown } | null = null
-  for (const name of databaseNames(env)) {
+  for (const name of databaseNames(env).sort(() => Math.random() - 0.5)) {
     try {
       await work(openDatabase(bindingOf(env, name)), name)
     } catch (error) {

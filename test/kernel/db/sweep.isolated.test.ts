@@ -148,6 +148,16 @@ describe('the removal of old rows', () => {
     expect(await run(() => vi.setSystemTime(Date.now() + 5_000))).toBeLessThan(40)
   })
 
+  it('of a database does not always wait for another one, which has more than a sweep removes', async () => {
+    const { id } = await mintCompany({ home: 'DB_TWO' })
+    const entry = { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
+    await insert('audit_log', { ...entry, id: 1 })
+    const left = () => sql('SELECT id FROM audit_log WHERE company_id = ?', id)
+    const bindings = Object.assign({}, env, { DB: endlessDatabase().binding })
+    for (let sweeps = 0; sweeps < 50 && (await left()).length > 0; sweeps++) await sweep(bindings, NOW)
+    expect(await left()).toEqual([])
+  })
+
   it('begins after due backups are started', async () => {
     const { id } = await mintCompany({ home: 'DB' })
     const entry = { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
