@@ -72,7 +72,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
   const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
   switch (phase) {
     case 'known': {
-      const known = (await readKnownSequences(context.bucket))[context.companyId] ?? {}
+      const { [context.companyId]: known = {} } = (await readKnownSequences(context.bucket)).known
       return { ...state, left, sequences: highest(state.sequences, await readNewestCompany(context), known) }
     }
     case 'files': {
@@ -155,9 +155,10 @@ export async function revokeAgain(
 /** The object of the bucket with the highest assigned ids of every company, as of the last sweep. */
 const KEY = 'sequences.json'
 
-async function readKnownSequences(bucket: R2Bucket): Promise<Record<number, Sequences>> {
-  const read = async () => (await bucket.get(KEY))?.json<Record<number, Sequences>>()
-  return (await inTime(read())) ?? {}
+async function readKnownSequences(bucket: R2Bucket) {
+  const object = await inTime(bucket.get(KEY))
+  const known = object && (await inTime(object.json<Record<number, Sequences>>()))
+  return { etag: object?.etag, known: known ?? {} }
 }
 
 /**
@@ -165,7 +166,7 @@ async function readKnownSequences(bucket: R2Bucket): Promise<Record<number, Sequ
  * this is logged until `POST /admin/v1/recovery` raises them.
  */
 export async function saveSequences(companies: ({ id: number } & Sequences)[], bucket: R2Bucket): Promise<void> {
-  const known = await readKnownSequences(bucket)
+  const { etag, known } = await readKnownSequences(bucket)
   const behind: number[] = []
   let isChanged = false
   for (const { id, ...sequences } of companies) {
@@ -175,5 +176,6 @@ export async function saveSequences(companies: ({ id: number } & Sequences)[], b
     known[id] = highest(sequences, before ?? {})
   }
   if (behind.length > 0) log('database_set_back', { companies: behind.length, company_id: behind[0] }, 'error')
-  if (isChanged) await inTime(bucket.put(KEY, JSON.stringify(known)))
+  // Where another sweep has written meanwhile, this one does not: the next one adds what is missing.
+  if (isChanged) await inTime(bucket.put(KEY, JSON.stringify(known), etag ? { onlyIf: { etagMatches: etag } } : {}))
 }

@@ -13,8 +13,7 @@ const LOOK_EVERY_MS = 1_000
 export const routes = [
   route(contract.listChanges, async ({ query }, context) => {
     const types = typesOf(context, query.types ?? [])
-    const { companyId, credentialsKey, now } = context
-    const scope = { companyId, credentialsKey, now, query: ['changes', types] }
+    const scope = { ...context, query: ['changes', types] }
     // The feed itself knows which cursors are expired.
     const sent = query.cursor === undefined ? [] : readCursor(scope, query.cursor, Number.POSITIVE_INFINITY)
     const [after = null, feedOfCursor] = sent.map(Number)

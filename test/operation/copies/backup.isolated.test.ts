@@ -9,6 +9,7 @@ import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
+import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed } from '../admin/import-support.ts'
 import { backUp, manifestsOf, restore, rowsOf, wipe } from './support.ts'
 
@@ -188,6 +189,28 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     for (const _ of [1, 2]) expect(await sweep(now)).toEqual([])
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
     await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
+  })
+
+  it.runIf(home === 'DB')('is no reason to lower the marks of the last ids where two sweeps overlap', async () => {
+    const { id } = await mintCompany({ home: 'DB_TWO' })
+    const quiet = { COMPANY_BACKUP: { idFromName: String, get: () => ({ start: async () => undefined }) } }
+    const marked = async () => (await (await env.BACKUPS.get('sequences.json'))?.json<Record<number, object>>())?.[id]
+    await sweepBackups(Object.assign({}, env, quiet), Date.now())
+    await sqlIn('DB_TWO', 'UPDATE companies SET last_order_id = 8e12 WHERE id = ?', id)
+    await sqlIn('DB', 'UPDATE companies SET last_order_id = last_order_id + 1')
+    let isOther = false
+    const { BACKUPS } = wrapBindings(env, async (name, work) => {
+      if (name === 'BACKUPS.put' && !isOther) {
+        isOther = true
+        // The other sweep ends while this one is between its read and its write.
+        await sweepBackups(Object.assign({}, env, quiet), Date.now())
+      }
+      return work()
+    })
+    const { DB_TWO } = breakCalls(env, /^DB_TWO/, new Error('D1_ERROR: down'))
+    await sweepBackups(Object.assign({}, env, quiet, { BACKUPS, DB_TWO }), Date.now()).catch(() => undefined)
+    expect(isOther).toBe(true)
+    expect(await marked()).toMatchObject({ last_order_id: 8e12 })
   })
 
   it('is started though the backups of more companies than one sweep starts never succeed', async () => {
