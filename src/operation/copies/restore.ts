@@ -39,7 +39,7 @@ export const LEFT_MS = 600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
- * it is done; an interrupted restore continues.
+ * it is done; an interrupted restore continues. None ends between the checks, which can be left, and the suspension.
  *
  * @throws ApiError 404 without such a backup; 409 for a company with data, a backup that cannot be read, and while a
  *   restore from another time is not done
@@ -65,7 +65,7 @@ export async function restoreFor(
       }
       state = { ...after, at: Date.now() }
       kv.put(RESTORE, state)
-      if (state.step === 'done' || Date.now() >= endMs) return progressOf(state)
+      if (state.step === 'done' || (Date.now() >= endMs && state.step !== 'take')) return progressOf(state)
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.

@@ -245,6 +245,14 @@ it('another backup can be chosen while the first one is checked, and not from th
   await expect(step()).rejects.toMatchObject({ kind: 'conflict', message: expect.stringContaining('another time') })
 })
 
+it('a call of a restore does not end between the last check and the suspension', async () => {
+  const { step, isSuspended } = await emptySinceBackup()
+  expect(await step()).toMatchObject({ done: false, step: 'check' })
+  expect(await isSuspended()).toBe(false)
+  expect(await step()).toMatchObject({ done: false })
+  expect(await isSuspended()).toBe(true)
+})
+
 it('a restore that was left while it was checked keeps a company from its backups for 10 minutes', async () => {
   const { id, kept, step } = await emptySinceBackup()
   expect(await step()).toMatchObject({ done: false, step: 'check' })
