@@ -119,7 +119,8 @@ export async function saveRound(
   const isStored = isOfEndpoint(companyId, endpointId)
   const doneKeys = JSON.stringify(done.map(({ type, entity_id, sequence }) => ({ type, entity_id, sequence })))
   const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
-  // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load.
+  // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load,
+  // but a change that waited behind another and failed must get its time: the other is done.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
   const [, , , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(
@@ -131,13 +132,10 @@ export async function saveRound(
       { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
       sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint})`,
     ).onConflictDoUpdate({
-      target: [
-        webhookDeliveries.company_id,
-        webhookDeliveries.endpoint_id,
-        ...KEY.map((name) => webhookDeliveries[name]),
-      ],
+      target: (['company_id', 'endpoint_id', ...KEY] as const).map((name) => webhookDeliveries[name]),
       set: columnsFrom((name) => `excluded.${name}`, STATE),
-      setWhere: sql`excluded.next_attempt_at IS NOT NULL AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged})`,
+      setWhere: sql`excluded.next_attempt_at IS NOT NULL AND (${webhookDeliveries.next_attempt_at} IS NULL
+        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`,
     }),
     // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
     orm

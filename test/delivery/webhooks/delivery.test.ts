@@ -250,6 +250,26 @@ describe('a failed delivery', () => {
     expect(await receiver.row()).toMatchObject({ enabled: 1 })
   })
 
+  it('after a success for its object is retried, though the endpoint was changed meanwhile', async () => {
+    const { subscriber, receiver } = await openSubscription()
+    await receiver.spoil({ status: 500 })
+    const id = await subscriber.createClient()
+    await subscriber.rename(id, 'Other')
+    await subscriber.deliver()
+    await subscriber.passTime()
+    await receiver.spoil({ status: 204 }, { status: 500, hold: true })
+    const delivered = subscriber.deliver()
+    await expect.poll(() => receiver.lines()).toHaveLength(3)
+    await sql('UPDATE webhook_endpoints SET updated_at = updated_at + 1 WHERE id = ?', receiver.endpointId)
+    await receiver.spoil()
+    await delivered
+    await subscriber.rename(id, 'Third')
+    await subscriber.passTime()
+    await subscriber.deliver()
+    expect((await receiver.lines()).slice(2)).toEqual([2, 2, 3].map((version) => `client.updated ${id} v${version}`))
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
   it('of many objects stops the reading of the feed until one of them succeeds', async () => {
     const { subscriber, receiver } = await openSubscription()
     const count = MAX_FAILING * 3
