@@ -31,7 +31,7 @@ export type Part = Expansion | 'accounting'
 
 /** Limits the elements of a response's lists, and the characters of each of the three. */
 export const ELEMENTS_MAX = 10_000
-export const CHARACTERS_MAX = 4_000_000
+export const CHARACTERS_MAX = 1_000_000
 /** A value of D1 may have 2 MB, and a character 4 bytes. */
 const CHUNK_CHARACTERS = 250_000
 /** So many elements of so many bytes are a value, too. */

@@ -192,7 +192,7 @@ describe('an order with a list larger than a value of the database may be', () =
     const { data, pagination } = await list(one, `expand=${EVERYTHING}`)
     expect(data).toEqual([order])
     const numbered = await one.call('GET', `/orders?expand=${EVERYTHING}&page=1`)
-    expect([numbered.status, numbered.body.error.message]).toEqual([400, expect.stringContaining('4000000 characters')])
+    expect([numbered.status, numbered.body.error.message]).toEqual([400, expect.stringContaining('1000000 characters')])
     const next = await list(one, `expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)
     expect(next.data).toEqual([await whole(one, small.id)])
   })
@@ -201,11 +201,11 @@ describe('an order with a list larger than a value of the database may be', () =
     const one = await mintShop()
     for (const letter of ['n', '“']) {
       const { invoice } = await createOrder(one)
-      await addLongPayments(one, invoice.id, 45, letter)
+      await addLongPayments(one, invoice.id, 11, letter)
     }
     const { data } = await list(one, 'expand=payments&sort=id')
     const notes = data.map(({ payments }) => (payments as { note: string }[]).map(({ note }) => note))
-    expect(notes).toEqual([Array(45).fill('n'.repeat(40_000)), Array(45).fill('“'.repeat(40_000))])
+    expect(notes).toEqual([Array(11).fill('n'.repeat(40_000)), Array(11).fill('“'.repeat(40_000))])
     // The local runtime does not refuse larger values, as D1 does.
     const ofCompany = sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE company_id = ${one.id}`
     const statement = orderStatements(['payments'], () => ({ ids: ofCompany })).listed({ companyId: one.id })
