@@ -22,7 +22,7 @@ import {
 } from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
-import { blockNetwork, countFailure, delayLookup, hashToken } from './tokens.ts'
+import { blockNetwork, delayLookup, hashToken, isWithinLimit } from './tokens.ts'
 
 export interface GateEnv {
   Bindings: Env
@@ -67,7 +67,9 @@ export const admit: MiddlewareHandler<GateEnv> = async (c, next) => {
   if (admission.kind === 'unknown') {
     // Random tokens must not displace the others.
     states.delete(secret)
-    if (await countFailure(c.env, network(), c.get('requestId'))) throw unauthenticated(INVALID_TOKEN, true)
+    const failures = c.env.AUTH_FAILURES
+    const isWithin = await isWithinLimit(failures, network(), c.get('requestId'), 'auth_limiter_failed')
+    if (isWithin) throw unauthenticated(INVALID_TOKEN, true)
     throw tooManyUnknown(blockNetwork(network(), now))
   }
   if (admission.kind === 'ended') throw unauthenticated(INVALID_TOKEN, true)

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
-import type { Env } from '../../env.ts'
 import { type DatabaseUse, openDatabase, orm, startUse } from '../db/client.ts'
 import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
@@ -106,11 +105,11 @@ export function delayLookup(network: string, tokenHash: string, now: number): nu
   return 0
 }
 
-/** Counts a failure in the caller's network. @returns whether it is within the limit, also where the limiter itself fails */
-export async function countFailure({ AUTH_FAILURES }: Env, network: string, requestId: string): Promise<boolean> {
-  const count = async () => (await AUTH_FAILURES.limit({ key: network })).success
+/** Counts one of a caller or network. @returns whether it is within the limit, also where the limiter itself fails */
+export async function isWithinLimit(limiter: RateLimit, key: string, requestId: string, failure: string) {
+  const count = async () => (await limiter.limit({ key })).success
   return withDeadline(count(), BUDGET_MS.limiter).catch((error: unknown) => {
-    log('auth_limiter_failed', { request_id: requestId, reason: nameOf(error) })
+    log(failure, { request_id: requestId, reason: nameOf(error) })
     return true
   })
 }

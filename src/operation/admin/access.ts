@@ -6,8 +6,8 @@ import { type Contract, emailAddress, ROLES, type Role } from '../../kernel/api/
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { rateLimited } from '../../kernel/gate/limits.ts'
-import { countFailure } from '../../kernel/gate/tokens.ts'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
+import { isWithinLimit } from '../../kernel/gate/tokens.ts'
+import { LruCache, withDeadline } from '../../kernel/http/bounds.ts'
 import { ApiError, log, nameOf, notFound, unauthenticated, unavailable } from '../../kernel/http/errors.ts'
 import { isLoopback, networkOf } from '../../kernel/http/outbound.ts'
 import type { Caller } from './context.ts'
@@ -19,7 +19,9 @@ const DEVELOPER = 'owner@ridgeline.example'
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
 
 /** The sender of a request, before the database is read. */
-type Identity = { actor: string; isPerson: boolean; isOperator: boolean }
+type Identity = { actor: string; isOperator: boolean }
+
+const OPERATOR: Identity = { actor: 'operator', isOperator: true }
 
 /**
  * Authenticates a request by the deployment's secret or by a sign-in of Cloudflare Access.
@@ -28,34 +30,15 @@ type Identity = { actor: string; isPerson: boolean; isOperator: boolean }
  *   requests
  */
 export async function identify(request: Request, env: Env, requestId: string): Promise<Identity> {
-  const { hostname, origin } = new URL(request.url)
-  const authorization = request.headers.get('authorization')
-  const assertion = request.headers.get('cf-access-jwt-assertion')
-  const isDevelopment = env.ADMIN_DEVELOPMENT === 'development' && isLoopback(hostname)
-  let identity: Identity
-  if (authorization !== null) {
-    if (!isSecret(authorization, env)) throw await refuse(request, env, requestId, 'secret')
-    identity = { actor: 'operator', isPerson: false, isOperator: true }
-  } else if (assertion !== null) {
-    const email = await verifyAssertion(assertion, env)
-    const operators = (env.OPERATORS ?? '').toLowerCase().split(/[\s,]+/)
-    if (typeof email !== 'string') throw await refuse(request, env, requestId, email.problem)
-    identity = { actor: email, isPerson: true, isOperator: operators.includes(email) }
-  } else if (isDevelopment) {
-    identity = { actor: DEVELOPER, isPerson: true, isOperator: false }
-  } else throw await refuse(request, env, requestId, 'none')
-
-  const { success } = await withDeadline(env.ADMIN_REQUESTS.limit({ key: identity.actor }), BUDGET_MS.limiter).catch(
-    (error: unknown) => {
-      log('admin_limiter_failed', { request_id: requestId, reason: nameOf(error) })
-      return { success: true }
-    },
-  )
-  if (!success) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
+  const identity = await readIdentity(request, env)
+  if ('problem' in identity) throw await refuse(request, env, requestId, identity.problem)
+  const isWithin = await isWithinLimit(env.ADMIN_REQUESTS, identity.actor, requestId, 'admin_limiter_failed')
+  if (!isWithin) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
   // A browser sends the session with requests from every page. A read has no Origin, and an export costs much.
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
   const isForeign = !['same-origin', 'none', null].includes(request.headers.get('sec-fetch-site'))
-  if (identity.isPerson && (isForeign || (isChange && request.headers.get('origin') !== origin))) {
+  const hasOrigin = request.headers.get('origin') === new URL(request.url).origin
+  if (identity !== OPERATOR && (isForeign || (isChange && !hasOrigin))) {
     log('admin_refused', { request_id: requestId, problem: 'origin' })
     throw new ApiError('forbidden', { message: 'The request must be sent from the settings page of this service' })
   }
@@ -64,18 +47,24 @@ export async function identify(request: Request, env: Env, requestId: string): P
 
 const LIMIT_SECONDS = 60
 
+async function readIdentity(request: Request, env: Env): Promise<Identity | { problem: string }> {
+  const authorization = request.headers.get('authorization')
+  if (authorization !== null) return isSecret(authorization, env) ? OPERATOR : { problem: 'secret' }
+  const assertion = request.headers.get('cf-access-jwt-assertion')
+  if (assertion !== null) return verifyAssertion(assertion, env)
+  const isDevelopment = env.ADMIN_DEVELOPMENT === 'development' && isLoopback(new URL(request.url).hostname)
+  return isDevelopment ? { actor: DEVELOPER, isOperator: false } : { problem: 'none' }
+}
+
 /**
  * The caller with their roles, and the database of the path's company.
  *
  * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
  */
 export async function authorise(identity: Identity, { companyId, db }: CompanyContext, contract: Contract) {
-  const { actor, isPerson, isOperator } = identity
+  const { actor, isOperator } = identity
   const { role = 'operator', createsCompany } = contract
-  const { memberships, database } =
-    isPerson || companyId !== 0
-      ? await findAccess({ db, companyId }, isPerson ? actor : '')
-      : { memberships: new Map(), database: null }
+  const { memberships, database } = await findAccess({ db, companyId }, actor)
   const caller: Caller = { actor, isOperator, memberships }
   if (!isOperator && memberships.size === 0) {
     throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
@@ -94,7 +83,7 @@ const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Aut
 async function refuse(request: Request, env: Env, requestId: string, problem: string): Promise<ApiError> {
   const address = request.headers.get('cf-connecting-ip') ?? 'unknown'
   log('admin_refused', { request_id: requestId, problem, address })
-  if (!(await countFailure(env, networkOf(address), requestId))) {
+  if (!(await isWithinLimit(env.AUTH_FAILURES, networkOf(address), requestId, 'auth_limiter_failed'))) {
     return rateLimited(LIMIT_SECONDS, 'Too many refused requests from this network')
   }
   if (problem === 'none') return unauthenticated(NOT_SIGNED_IN)
@@ -112,7 +101,7 @@ function isSecret(authorization: string, { ADMIN_TOKEN }: Env): boolean {
 const KEYS_MS = 5_000
 const KEYS_CACHE = { cacheMaxAge: 3_600_000, timeoutDuration: KEYS_MS }
 /** The keys of the deployment's one issuer, cached for an hour or until an unknown key appears. */
-let keySet: { issuer: string; keys: ReturnType<typeof createRemoteJWKSet> } | undefined
+const keySets = new LruCache<string, ReturnType<typeof createRemoteJWKSet>>({ maxWeight: 1 })
 /** Errors of reading the keys; all others are problems of the token. */
 const KEYS_FAILED = /^ERR_(JOSE_GENERIC|JWKS_TIMEOUT|JWKS_INVALID)$/
 const ASSERTION_MAX_CHARACTERS = 16_384
@@ -124,19 +113,18 @@ const claims = z.object({ email: emailAddress() })
  *
  * Source: https://developers.cloudflare.com/cloudflare-one/access-controls/applications/http-apps/authorization-cookie/validating-json/
  *
- * @returns the email in lower case, or what is wrong with the token
+ * @returns the person, or what is wrong with the token
  * @throws ApiError 503 when the keys cannot be read
  */
-async function verifyAssertion(token: string, env: Env): Promise<string | { problem: string }> {
-  const { ACCESS_ISSUER, ACCESS_AUDIENCE } = env
+async function verifyAssertion(token: string, env: Env): Promise<Identity | { problem: string }> {
+  const { ACCESS_ISSUER, ACCESS_AUDIENCE, OPERATORS = '' } = env
   if (!ACCESS_ISSUER || !ACCESS_AUDIENCE) return { problem: 'access_not_configured' }
   if (token.length > ASSERTION_MAX_CHARACTERS) return { problem: 'too_long' }
-  if (keySet?.issuer !== ACCESS_ISSUER) {
-    const keys = createRemoteJWKSet(new URL(`${ACCESS_ISSUER}/cdn-cgi/access/certs`), KEYS_CACHE)
-    keySet = { issuer: ACCESS_ISSUER, keys }
-  }
+  const keys = keySets.getOrMake(ACCESS_ISSUER, () =>
+    createRemoteJWKSet(new URL(`${ACCESS_ISSUER}/cdn-cgi/access/certs`), KEYS_CACHE),
+  )
   try {
-    const verified = jwtVerify(token, keySet.keys, {
+    const verified = jwtVerify(token, keys, {
       issuer: ACCESS_ISSUER,
       audience: ACCESS_AUDIENCE,
       algorithms: ['RS256', 'ES256'],
@@ -146,7 +134,10 @@ async function verifyAssertion(token: string, env: Env): Promise<string | { prob
     // The timeout of jose may not end a stalled body.
     const { payload } = await withDeadline(verified, KEYS_MS)
     const { success, data } = claims.safeParse(payload)
-    return success ? data.email.toLowerCase() : { problem: 'no_email' }
+    if (!success) return { problem: 'no_email' }
+    const actor = data.email.toLowerCase()
+    const operators = OPERATORS.toLowerCase().split(/[\s,]+/)
+    return { actor, isOperator: operators.includes(actor) }
   } catch (error) {
     if (error instanceof errors.JOSEError && !KEYS_FAILED.test(error.code)) return { problem: error.code }
     throw unavailable(5, { message: 'The keys of the sign-in service cannot be read: retry', cause: nameOf(error) })
