@@ -19,21 +19,29 @@ interface PageQuery {
   updated_since?: unknown
 }
 
+/** What a cursor needs of a request; the rest is missing in the administration, which reads only primaries. */
+type PageContext = Pick<RequestContext, 'companyId' | 'credentialsKey' | 'now'> &
+  Partial<Pick<RequestContext, 'nextCursor' | 'rememberFreshness'>>
+
+export function cursorScope({ operationId }: Contract, context: PageContext, filters: object = {}): CursorScope {
+  const { companyId, credentialsKey, now } = context
+  return { companyId, credentialsKey, now, query: [operationId, Object.entries(filters).sort()] }
+}
+
 /**
  * Reads the cursor of a list's query and writes the next one; each is valid only with the same filters and order.
  *
  * @throws ApiError 400 when the query's cursor is not usable
  */
-export function openList({ operationId }: Contract, query: PageQuery, context: RequestContext) {
+export function openList(contract: Contract, query: PageQuery, context: PageContext) {
   const { page: _page, per_page: _perPage, cursor, expand: _expand, ...listed } = query
-  const { companyId, credentialsKey, now } = context
-  const scope = { companyId, credentialsKey, now, query: [operationId, Object.entries(listed).sort()] }
+  const scope = cursorScope(contract, context, listed)
 
   /** Builds the response's `next_cursor` and `has_more`, and its `Link`. `position` is null when no element follows. */
   async function following(position: CursorPosition | null) {
     const isByChange = query.updated_since !== undefined || query.sort?.endsWith('updated_at')
     // Read from an older replica, the next page would lack rows whose changes this one has seen.
-    if (position && isByChange) await context.rememberFreshness()
+    if (position && isByChange) await context.rememberFreshness?.()
     const next_cursor = position && writeCursor(scope, position)
     context.nextCursor = next_cursor
     return { next_cursor, has_more: next_cursor !== null }

@@ -1,4 +1,5 @@
 import type { Env } from '../../env.ts'
+import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Role } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { PlacedContext } from '../../kernel/db/placement.ts'
@@ -12,15 +13,15 @@ export interface Caller {
 
 export type Membership = Extract<Role, 'developer' | 'owner'>
 
+type Shared = Pick<RequestContext, 'credentialsKey' | 'addresses' | 'waitUntil' | 'deliverAccounting'>
+
 /** The context of a handler. `companyId` is the path's; 0 where it has none. */
-export interface AdminContext extends PlacedContext, Administrator {
+export interface AdminContext extends PlacedContext, Administrator, Shared {
   /** When the request's body had arrived, in milliseconds since the epoch. */
   now: number
   caller: Caller
   env: Env
   isHead: boolean
-  waitUntil: (work: Promise<unknown>) => void
-  deliverAccounting: () => void
   deliverWebhooks: () => void
 }
 

@@ -6,13 +6,14 @@ import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import type { Route } from '../../kernel/api/endpoint.ts'
 import { inputReader } from '../../kernel/api/input.ts'
-import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
+import { openList } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, isolateMemory, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf, notFound } from '../../kernel/http/errors.ts'
+import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { authorise, identify } from './access.ts'
 import type { AdminContext } from './context.ts'
 import { type ListQuery, listFromOne, type Page } from './queries.ts'
@@ -73,6 +74,8 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     database,
     address: c.req.header('cf-connecting-ip') ?? 'unknown',
     env,
+    credentialsKey: env.CREDENTIALS_KEY,
+    addresses: () => addressPolicy(env),
     isHead: c.req.method === 'HEAD',
     waitUntil,
     deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
@@ -88,13 +91,6 @@ export function withTimes<T extends object>(row: T): WithTimes<T> {
   const toTime = ([name, value]: [string, unknown]) =>
     [name, name.endsWith('_at') && typeof value === 'number' ? isoTime(value) : value] as const
   return Object.fromEntries(Object.entries(row).map(toTime)) as WithTimes<T>
-}
-
-/** Binds a cursor to its list. @param filters of the list, without the page's own parameters */
-export function cursorScope({ operationId }: Contract, context: AdminContext, filters: object = {}) {
-  const { companyId, env, now } = context
-  const query = ['admin', operationId, Object.entries(filters).sort()]
-  return { companyId, credentialsKey: env.CREDENTIALS_KEY, now, query }
 }
 
 type ListContract = Contract & { params?: z.ZodMiniType<object>; query: z.ZodMiniType<ListQuery> }
@@ -115,15 +111,13 @@ export function adminList<C extends ListContract, Row>(
   listFrom = listFromOne,
 ): Route {
   return adminRoute(contract, async (input, context) => {
-    const { per_page, cursor, ...filters }: ListQuery = input.query
-    const { company_id: _, ...params }: { company_id?: number } = input.params ?? {}
-    const scope = cursorScope(contract, context, { ...filters, ...params })
-    const after = cursor === undefined ? [] : readCursor(scope, cursor)
-    const rows = await listFrom(context, { ...input, after, limit: per_page + 1 }, read)
+    const { per_page }: ListQuery = input.query
+    const { after, following } = openList(contract, { ...input.query, ...input.params }, context)
+    const rows = await listFrom(context, { ...input, after: after ?? [], limit: per_page + 1 }, read)
     const shown = rows.slice(0, per_page)
     const last = rows.length > per_page ? shown.at(-1) : undefined
-    const next_cursor = last === undefined ? null : writeCursor(scope, [...placeOf(last.row), ...last.suffix])
-    const pagination = { per_page, next_cursor, has_more: next_cursor !== null }
+    const next = await following(last ? [...placeOf(last.row), ...last.suffix] : null)
+    const pagination = { per_page, ...next }
     return Response.json({ data: shown.map(({ row }) => present(row)), pagination }, { headers: HEADERS })
   })
 }

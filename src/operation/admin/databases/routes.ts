@@ -56,7 +56,7 @@ export const routes = [
   }),
 
   adminRoute(contract.rotateKey, async (_input, context) => {
-    const keys = context.env.CREDENTIALS_KEY
+    const keys = context.credentialsKey
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
       throw error instanceof CredentialsError ? conflict(error.message) : error
     })

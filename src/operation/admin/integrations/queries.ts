@@ -24,9 +24,8 @@ export async function listIntegrations({ companyId, db }: AdminContext) {
  * @throws ApiError 409 if others are stored by now
  */
 export async function putIntegration(context: AdminContext, kind: string, file: IntegrationsFile, kept?: string) {
-  const { companyId, db, env, now } = context
-  const load = { companyId, db, now, credentialsKey: env.CREDENTIALS_KEY }
-  const statements = await planIntegrations(load, file)
+  const { companyId, db } = context
+  const statements = await planIntegrations(context, file)
   const write = db.writeIdempotent([
     statement(sql`SELECT json_extract('{}', 'credentials changed') FROM integrations
       WHERE company_id = ${companyId} AND kind = ${kind} AND credentials <> ${kept ?? null}`),

@@ -3,7 +3,6 @@ import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/db/credentials.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../../kernel/http/bounds.ts'
 import { ApiError, found, invalid, log, nameOf, unusable } from '../../../kernel/http/errors.ts'
-import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
 import { StorageError } from '../../../resources/files/s3.ts'
 import { openStorage } from '../../../resources/files/storage.ts'
@@ -26,7 +25,7 @@ export const routes = [
       const issues = parsed.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(1) }))
       throw invalidInput('body', issues)
     }
-    const issues = findAddressIssues(parsed.data, addressPolicy(context.env))
+    const issues = findAddressIssues(parsed.data, context.addresses())
     if (issues.length > 0) throw invalid(issues.map((each) => ({ ...each, path: each.path.slice(kind.length + 1) })))
     if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
@@ -51,8 +50,8 @@ async function findIntegration(context: AdminContext, kind: contract.Kind) {
 async function findStored(context: AdminContext, kind: contract.Kind) {
   const row = await findIntegration(context, kind)
   if (!row) return null
-  const { CREDENTIALS_KEY } = context.env
-  const credentials = await decryptCredentials(CREDENTIALS_KEY, context.companyId, kind, row.credentials).catch(() => {
+  const { companyId, credentialsKey } = context
+  const credentials = await decryptCredentials(credentialsKey, companyId, kind, row.credentials).catch(() => {
     throw unusable('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
   })
   const origins = originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) })
@@ -66,11 +65,11 @@ function originsOf(integration: object | undefined): string[] {
 }
 
 async function list(context: AdminContext) {
-  const { companyId, env, now } = context
+  const { companyId, credentialsKey, now } = context
   const { rows, connection } = await listIntegrations(context)
   return Promise.all(
     rows.map(async ({ kind, enabled, base_url, settings, credentials, updated_at }) => {
-      const isReadable = await decryptCredentials(env.CREDENTIALS_KEY, companyId, kind, credentials).then(
+      const isReadable = await decryptCredentials(credentialsKey, companyId, kind, credentials).then(
         () => true,
         () => false,
       )
@@ -103,9 +102,7 @@ const SUPPLIER_MS = 5_000
 
 /** Makes one call that changes nothing. */
 async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: boolean; message: string }> {
-  const { companyId, env, now, requestId } = context
-  const { CREDENTIALS_KEY: credentialsKey } = env
-  const addresses = () => addressPolicy(env)
+  const { companyId, credentialsKey, env, requestId } = context
   try {
     if (row.kind === 'accounting_sync') {
       // The company's object must use the tokens, since they rotate.
@@ -113,8 +110,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }
     if (row.kind === 'storage') {
-      const opened = { companyId, requestId, now, credentialsKey, addresses, deploymentStorage: () => null }
-      const storage = await openStorage(opened, row)
+      const storage = await openStorage({ ...context, deploymentStorage: () => null }, row)
       await storage?.list(companyPrefix(companyId))
       return { ok: true, message: 'The storage lists the files of the company.' }
     }
@@ -122,7 +118,8 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     const lookup = supplier?.search(TEST_STYLE).lookups[0]
     if (!lookup) return { ok: false, message: 'The supplier is unknown.' }
     const credentials = await decryptCredentials(credentialsKey, companyId, row.kind, row.credentials)
-    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses: addresses(), timeoutMs: SUPPLIER_MS })
+    const addresses = context.addresses()
+    await lookup.fetch({ baseUrl: row.base_url, credentials, addresses, timeoutMs: SUPPLIER_MS })
     return { ok: true, message: 'The supplier accepts the credentials.' }
   } catch (error) {
     if (error instanceof DeadlineError) return { ok: false, message: 'There was no response in time.' }

@@ -1,19 +1,18 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { readCursor, writeCursor } from '../../../kernel/api/paging.ts'
+import { cursorScope, readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { syncDirectory } from '../../../kernel/db/placement.ts'
 import { fairShare, LONGEST_WAIT_MS } from '../../../kernel/gate/limits.ts'
 import { BUDGET_MS, bodyBudgetMs, pause, withDeadline } from '../../../kernel/http/bounds.ts'
 import { conflict, found, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
-import { addressPolicy } from '../../../kernel/http/outbound.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
 import { isEmpty } from '../../copies/restore.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countFile, planLoad, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute, cursorScope } from '../endpoint.ts'
+import { adminRoute } from '../endpoint.ts'
 import * as contract from './contract.ts'
 import { findImport, recordPart, refuseContent } from './queries.ts'
 
@@ -40,7 +39,7 @@ export const routes = [
     const rows = Object.values(limited).reduce((sum, count) => sum + count, 0)
     const message = `must have at most ${MAX_ROWS} rows, not ${rows}`
     if (rows > MAX_ROWS) throw invalid([{ path: 'file', message }])
-    const issues = findAddressIssues(file.integrations, addressPolicy(context.env))
+    const issues = findAddressIssues(file.integrations, context.addresses())
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     const before = await findImport(context, hash)
     if (into_empty && !before && !(await isEmpty(context))) {
@@ -53,15 +52,13 @@ export const routes = [
       const next = before?.next_part ?? 1
       if (part > next) throw conflict(`Part ${next} is not loaded yet: send it first`)
     }
-    const { db, now, companyId, env } = context
-    const load = { db, now, companyId, credentialsKey: env.CREDENTIALS_KEY }
-    const plan = await planLoad(load, file, check ? known : {})
+    const plan = await planLoad(context, file, check ? known : {})
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
       const refusal = refuseContent(context, hash, into_empty)
       const recorded = recordPart(context, hash, part, parts)
-      await db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
+      await context.db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))
       // Another account deletes the links to customers: not those that are made from now on.
       if (file.integrations.accounting_sync) context.deliverAccounting()

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { EVENT_TYPES, eventTypeOf } from '../../../delivery/webhooks/event-types.ts'
 import { openSecrets, rotateSecret, sealSecrets } from '../../../delivery/webhooks/message.ts'
 import { conflict, found, invalid, unavailable } from '../../../kernel/http/errors.ts'
-import { addressPolicy, findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
+import { findProblem, OutboundError } from '../../../kernel/http/outbound.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { listFromEach } from '../queries.ts'
@@ -22,7 +22,7 @@ export const routes = [
     const id = `we_${randomBytes(ID_BYTES).toString('hex')}`
     const url = await readUrl(body.url, context)
     const secrets = rotateSecret(null, context.now)
-    const secret = await sealSecrets(context.env.CREDENTIALS_KEY, context.companyId, id, secrets)
+    const secret = await sealSecrets(context.credentialsKey, context.companyId, id, secrets)
     // Read before: a failure behind the creation would lose the secret.
     const used = await findUsed(context)
     const row = await queries.createEndpoint(context, { id, url, secret, event_types: inOrder(event_types) })
@@ -57,11 +57,11 @@ export const routes = [
 
   adminRoute(contract.rotateWebhookSecret, async ({ params: { endpoint_id } }, context) => {
     const stored = found(await queries.findSecret(context, endpoint_id), 'Endpoint')
-    const { companyId, env, now } = context
+    const { companyId, credentialsKey, now } = context
     // Secrets that cannot be decrypted are replaced without a transition.
-    const current = await openSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, stored).catch(() => null)
+    const current = await openSecrets(credentialsKey, companyId, endpoint_id, stored).catch(() => null)
     const secrets = rotateSecret(current, now)
-    const sealed = await sealSecrets(env.CREDENTIALS_KEY, companyId, endpoint_id, secrets)
+    const sealed = await sealSecrets(credentialsKey, companyId, endpoint_id, secrets)
     const row = await queries.replaceSecret(context, endpoint_id, stored, sealed)
     if (!row) throw conflict('The endpoint was changed meanwhile: retry')
     return { ...present(row), secret: secrets.secret }
@@ -89,11 +89,11 @@ export const routes = [
 ]
 
 /** Normalizes an address and checks it like a delivery. @throws ApiError 400; 503 if the resolver does not respond */
-async function readUrl(text: string, { env }: AdminContext): Promise<string> {
+async function readUrl(text: string, { addresses }: AdminContext): Promise<string> {
   // Check the stored form, since escapes make it longer.
   const url = URL.parse(text)?.href ?? text
   try {
-    const problem = await findProblem(url, addressPolicy(env))
+    const problem = await findProblem(url, addresses())
     if (problem !== null) throw invalid([{ path: 'url', message: problem }])
     return url
   } catch (error) {
