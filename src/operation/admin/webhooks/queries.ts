@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
-import { changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
+import { type changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 
@@ -136,38 +136,23 @@ export async function replaceSecret(context: AdminContext, id: string, present: 
   return row ?? null
 }
 
-/** Finds the first and last change of a time span already sent to an endpoint; null if none is kept. */
-export async function findSpan({ companyId, db }: AdminContext, id: string, from: number, to: number) {
-  const own = (column: string) =>
-    sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
-  const isSent = sql`at >= ${own('created_at')} AND sequence <= ${own('position')}`
-  const [[span]] = await db.read([
-    orm
-      .select({
-        first: sql<number | null>`min(sequence)`.as('first'),
-        last: sql<number | null>`max(sequence)`.as('last'),
-      })
-      .from(changes)
-      .where(sql`company_id = ${companyId} AND at >= ${from} AND at < ${to} AND ${isSent}`),
-  ])
-  return span?.first != null && span.last !== null ? { first: span.first, last: span.last } : null
-}
-
-/** @returns the endpoint as it is now; null while a replay is under way */
-export async function startReplay(context: AdminContext, id: string, { first, last }: { first: number; last: number }) {
+/**
+ * Starts to deliver the changes of a time span again that the endpoint was already sent.
+ *
+ * @returns whether there are any and no replay was under way, and the endpoint as it is now; null if it does not exist
+ */
+export async function startReplay(context: AdminContext, id: string, from: number, to: number) {
   const { companyId, db } = context
-  const isMeant = isEndpoint(companyId, id)
-  const isIdle = sql`${isMeant} AND replay_end IS NULL`
-  const [, [started], [row]] = await db.write([
-    adminEntry(context, 'webhooks.replay', id, exists(isIdle)),
-    orm
-      .update(webhookEndpoints)
-      .set({ replay_position: first - 1, replay_end: last })
-      .where(isIdle)
-      .returning({ id: webhookEndpoints.id }),
-    selectEndpoint(isMeant),
+  const sent = sql`SELECT min(c.sequence) AS first, max(c.sequence) AS last
+    FROM changes AS c JOIN webhook_endpoints AS e ON e.company_id = c.company_id AND e.id = ${id}
+    WHERE c.company_id = ${companyId} AND c.at >= max(${from}, e.created_at) AND c.at < ${to} AND c.sequence <= e.position`
+  const [started, , [endpoint]] = await db.write([
+    statement(sql`UPDATE webhook_endpoints SET replay_position = s.first - 1, replay_end = s.last FROM (${sent}) AS s
+      WHERE ${isEndpoint(companyId, id)} AND replay_end IS NULL AND s.first IS NOT NULL RETURNING id`),
+    adminEntry(context, 'webhooks.replay', id, sql`changes() > 0`),
+    selectEndpoint(isEndpoint(companyId, id)),
   ])
-  return started && row ? row : null
+  return endpoint ? { isStarted: started.length > 0, endpoint } : null
 }
 
 /** Lists the failed changes and those queued behind them. @returns null if the endpoint does not exist */

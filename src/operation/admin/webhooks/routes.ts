@@ -70,13 +70,13 @@ export const routes = [
   adminRoute(contract.replayWebhook, async ({ params: { endpoint_id }, body }, context) => {
     const [from, to] = [Date.parse(body.from), Date.parse(body.to)]
     if (from >= to) throw invalid([{ path: 'to', message: 'must be after `from`' }])
-    found(await queries.findEndpoint(context, endpoint_id), 'Endpoint')
-    const span = await queries.findSpan(context, endpoint_id, from, to)
-    if (!span) throw conflict('No change from then is kept that the endpoint was already sent')
-    const row = await queries.startReplay(context, endpoint_id, span)
-    if (!row) throw conflict('A replay of the endpoint is under way: wait until `replaying` is false')
-    if (row.enabled) context.deliverWebhooks()
-    return present(row)
+    const { isStarted, endpoint } = found(await queries.startReplay(context, endpoint_id, from, to), 'Endpoint')
+    if (!isStarted && endpoint.replaying) {
+      throw conflict('A replay of the endpoint is under way: wait until `replaying` is false')
+    }
+    if (!isStarted) throw conflict('No change from then is kept that the endpoint was already sent')
+    if (endpoint.enabled) context.deliverWebhooks()
+    return present(endpoint)
   }),
 
   adminList(
