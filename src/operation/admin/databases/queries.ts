@@ -38,31 +38,27 @@ export async function createCompany(context: AdminContext, { database, ...given 
   const { directory, env, now } = context
   const { id } = given
   const company = { ...given, created_at: now, updated_at: now }
-  // `changes()` must follow the statement that inserts the company.
-  const entry = adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`)
-  const insert = orm
-    .insert(companies)
-    .values({ ...company, slot: freeSlot() })
-    .onConflictDoNothing({ target: companies.id })
-  if (database === DIRECTORY) {
-    const [rows] = await directory.write([insert.returning({ id: companies.id }), entry])
-    return rows.length > 0
-  }
-  const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
-  if (taken) return false
-  // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
-  const [, , [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
-    // One that was here, and that the directory has lost since, would be sent on to where it went.
-    statement(
-      sql`DELETE FROM company_guards WHERE company_id = ${id} AND NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`,
-    ),
-    insert,
-    orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
-  ])
-  const slot = row?.slot ?? 0
   const isFree = sql`NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`
-  const place = insertRow(companies, { ...company, slot, database, database_slot: slot }, sql`WHERE ${isFree}`)
-  const [rows] = await directory.write([place.returning({ id: companies.id }), entry])
+  const insert = (placed: object) => insertRow(companies, { ...company, ...placed }, sql`WHERE ${isFree}`)
+  let placed: object = { slot: freeSlot() }
+  if (database !== DIRECTORY) {
+    const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
+    if (taken) return false
+    // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
+    const [, , [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
+      // One that was here, and that the directory has lost since, would be sent on to where it went.
+      statement(sql`DELETE FROM company_guards WHERE company_id = ${id} AND ${isFree}`),
+      insert(placed),
+      orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
+    ])
+    const slot = row?.slot ?? 0
+    placed = { slot, database, database_slot: slot }
+  }
+  const [rows] = await directory.write([
+    insert(placed).returning({ id: companies.id }),
+    // `changes()` must follow the statement that inserts the company.
+    adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`),
+  ])
   return rows.length > 0
 }
 
@@ -79,22 +75,21 @@ const COLUMNS = {
 
 type EncryptedTable = keyof typeof COLUMNS
 
-export type EncryptedValue = { table: EncryptedTable; companyId: number; id: string; stored: string; place: string }
+export type EncryptedValue = { table: EncryptedTable; companyId: number; id: string; stored: string }
 
 /** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
-export async function listOldValues({ db }: AdminContext, prefix: string, after: string, limit: number) {
+export async function listOldValues({ db }: AdminContext, prefix: string, limit: number, offset = 0) {
   const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
     const { table, column, id } = COLUMNS[name]
-    return sql`SELECT ${name} AS "table", ${table.company_id} AS companyId, ${id} AS id, ${column} AS stored,
-      ${name} || '/' || printf('%015d', ${table.company_id}) || '/' || ${id} AS place
+    return sql`SELECT ${name} AS "table", ${table.company_id} AS companyId, ${id} AS id, ${column} AS stored
       FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
         AND ${isPresent(sql`${table.company_id}`)}`
   })
   const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
   const [[count], rows] = await db.read([
     statement<{ total: number }>(sql`SELECT count(*) AS total FROM ${all}`),
-    statement<EncryptedValue>(sql`SELECT * FROM ${all}
-      WHERE place > ${after} AND ${isSettled(sql`v.companyId`)} ORDER BY place LIMIT ${limit}`),
+    statement<EncryptedValue>(sql`SELECT * FROM ${all} WHERE ${isSettled(sql`v.companyId`)}
+      ORDER BY "table", companyId, id LIMIT ${limit} OFFSET ${offset}`),
   ])
   return { total: count?.total ?? 0, rows }
 }

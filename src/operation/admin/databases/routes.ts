@@ -77,18 +77,16 @@ export const routes = [
     const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
     let [reencrypted, unreadable] = [0, 0]
     for (const each of contexts) {
-      let after = ''
       for (let page = 0; page < PAGES_MAX && reencrypted === 0; page++) {
-        const { rows } = await listOldValues(each, prefix, after, VALUES_MAX)
+        const { rows } = await listOldValues(each, prefix, VALUES_MAX, page * VALUES_MAX)
         const encrypted = (await Promise.all(rows.map(encrypt))).flat()
         if (encrypted.length > 0) await saveValues(each, encrypted)
         reencrypted = encrypted.length
         unreadable += rows.length - reencrypted
-        after = rows.at(-1)?.place ?? after
         if (rows.length < VALUES_MAX) break
       }
     }
-    const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, '', 1)))
+    const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, 0)))
     return { reencrypted, unreadable, remaining: counts.reduce((sum, { total }) => sum + total, 0) }
   }),
 ]
