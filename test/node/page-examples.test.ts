@@ -81,7 +81,7 @@ async function record(
 ): Promise<Record<string, Json>> {
   const published = await loadPublished(folder)
   const operations = readContracts(published, '').operations.filter(
-    ({ id }) => published.documentation[id]?.example.response === undefined,
+    ({ id }) => published.documentation[id]?.example?.response === undefined,
   )
   const seen: Record<string, Json | undefined> = {}
   for (const operation of operations.toSorted((a, b) => phaseOf(a) - phaseOf(b))) {

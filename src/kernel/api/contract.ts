@@ -60,9 +60,9 @@ export interface Documentation {
   description: string
   /**
    * One example of the input's parts. A test checks it against the contract, sends it and records the response in
-   * `src/site/reference/examples.json`, unless a response is given here.
+   * `src/site/reference/examples.json`, unless a response is given here. Left out where the input has no parts.
    */
-  example: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
+  example?: { params?: Record<string, string>; query?: Record<string, unknown>; body?: unknown; response?: unknown }
 }
 
 export type At = `${Contract['method']} /${string}`

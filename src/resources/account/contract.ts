@@ -49,7 +49,6 @@ export const published = {
     readAccount: {
       summary: 'Read the company, the token and its limits',
       description: 'What the token of the request stands for. A first request that needs nothing but a valid token.',
-      example: {},
     },
   }),
 }

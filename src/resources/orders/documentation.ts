@@ -107,12 +107,10 @@ export const published = {
       summary: 'List the order statuses',
       description:
         'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
-      example: {},
     },
     listTaxes: {
       summary: 'List the taxes',
       description: 'The company’s taxes: the values of `tax_id`.',
-      example: {},
     },
   }),
 }

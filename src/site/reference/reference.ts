@@ -140,11 +140,13 @@ function isContract(value: unknown): value is Contract {
   return typeof value === 'object' && value !== null && 'operationId' in value
 }
 
+type Described = Required<Documentation>
+
 /** The company of an example is 1 by default. @throws Error for an endpoint without documentation */
-export function findDocumentation(all: Published['documentation'], { operationId, path }: Contract): Documentation {
+export function findDocumentation(all: Published['documentation'], { operationId, path }: Contract): Described {
   const found = all[operationId]
   if (!found) throw new Error(`${operationId} has no documentation.`)
-  const { params, ...example } = found.example
+  const { params, ...example } = found.example ?? {}
   const company = path.includes('{company_id}') && { company_id: '1' }
   return { ...found, example: { ...example, params: { ...company, ...params } } }
 }
@@ -157,7 +159,7 @@ export function errorsOf(contract: Contract): ErrorKind[] {
   return [...kinds].sort((a, b) => ERRORS[a].status - ERRORS[b].status)
 }
 
-function describeOperation(contract: Contract, documentation: Documentation, schemas: SchemaWriter) {
+function describeOperation(contract: Contract, documentation: Described, schemas: SchemaWriter) {
   const { operationId: id, method, path, tag, body, response, bodyLimitBytes = BODY_LIMIT_BYTES, hasEtag } = contract
   const { summary, description, example } = documentation
   const limit = bodyLimitBytes === BODY_LIMIT_BYTES ? '' : ` The body may have up to ${bodyLimitBytes} bytes.`
@@ -218,7 +220,7 @@ function successHeadersOf(contract: Contract): HeaderName[] {
 function describeInput(
   part: 'params' | 'query',
   contract: Contract,
-  { example }: Documentation,
+  { example }: Described,
   schemas: SchemaWriter,
 ): Parameter[] {
   const input = contract[part]

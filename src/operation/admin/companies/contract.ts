@@ -89,12 +89,10 @@ export const published = {
       listCompanies: {
         summary: 'List companies',
         description: 'In ascending order of ids.',
-        example: {},
       },
       readCompany: {
         summary: 'Read a company',
         description: 'With how much it stores.',
-        example: {},
       },
       updateCompany: {
         summary: 'Change, suspend or resume a company',

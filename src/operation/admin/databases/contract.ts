@@ -84,7 +84,6 @@ export const published = {
       summary: 'List the databases',
       description:
         'With their size and what they hold. `DB` is also the directory of all companies, tokens and members.',
-      example: {},
     },
     createCompany: {
       summary: 'Create a company',

@@ -59,7 +59,6 @@ export const published = {
     listIntegrations: {
       summary: 'List integrations',
       description: 'Those of the company with their state, without credentials.',
-      example: {},
     },
     putIntegration: {
       summary: 'Save an integration',

@@ -69,16 +69,13 @@ async function list(context: AdminContext) {
   const { rows, connection } = await listIntegrations(context)
   return Promise.all(
     rows.map(async ({ kind, enabled, base_url, settings, credentials, updated_at }) => {
-      const isReadable = await decryptCredentials(credentialsKey, companyId, kind, credentials).then(
-        () => true,
-        () => false,
-      )
+      const readable = await decryptCredentials(credentialsKey, companyId, kind, credentials).catch(() => null)
       const ofAccounting = kind === 'accounting_sync' ? connection : null
       const isStopped = ofAccounting?.stopped_for === updated_at
       const pausedUntil = ofAccounting && ofAccounting.paused_until > now ? ofAccounting.paused_until : null
       const state = [
         !enabled && ('disabled' as const),
-        !isReadable && ('credentials_unreadable' as const),
+        readable === null && ('credentials_unreadable' as const),
         isStopped && ('reconnect_needed' as const),
         pausedUntil !== null && ('paused' as const),
       ].find((each) => each !== false)

@@ -77,12 +77,10 @@ export const published = {
     readSession: {
       summary: 'Read who is signed in',
       description: 'The caller, and the companies that they may administer.',
-      example: {},
     },
     listMembers: {
       summary: 'List members',
       description: 'Who administers the company, by email.',
-      example: {},
     },
     putMember: {
       summary: 'Add a member or change their role',
@@ -99,7 +97,6 @@ export const published = {
       summary: 'List the audit trail',
       description:
         'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days. A token that does the same to an object again within a minute has one entry.',
-      example: {},
     },
   }),
 }

@@ -79,12 +79,10 @@ export const published = {
     listAllTokens: {
       summary: 'List tokens of all companies',
       description: 'In ascending order of ids.',
-      example: {},
     },
     listTokens: {
       summary: 'List tokens',
       description: 'Those of the company, in ascending order of ids, revoked and expired ones too.',
-      example: {},
     },
     createToken: {
       summary: 'Create a token',

@@ -132,7 +132,6 @@ export const published = {
       listWebhooks: {
         summary: 'List webhook endpoints',
         description: 'Those of the company, oldest first.',
-        example: {},
       },
       createWebhook: {
         summary: 'Create a webhook endpoint',
