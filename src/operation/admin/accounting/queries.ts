@@ -29,16 +29,15 @@ export async function listEvents(context: AdminContext, { query, after, limit }:
 /** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
 export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
   const { companyId, db } = context
-  const isClient = sql`company_id = ${companyId} AND id = ${clientId}`
   const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
     AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
   const [[client], , , , [due]] = await db.writeIdempotent([
     orm
       .update(clients)
       .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
-      .where(isClient)
+      .where(sql`company_id = ${companyId} AND id = ${clientId}`)
       .returning({ client_id: clients.id, company_name: clients.company_name }),
-    adminEntry(context, 'clients.link_customer', clientId, sql`EXISTS (SELECT 1 FROM clients WHERE ${isClient})`),
+    adminEntry(context, 'clients.link_customer', clientId, sql`changes() > 0`),
     ...resend(context, isGivenUp),
   ])
   return client ? { ...client, customer_id: customerId, retried: due?.count ?? 0 } : null
@@ -48,10 +47,9 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
 export async function retryEvents(context: AdminContext, by: 'id' | 'state', values: readonly (number | string)[]) {
   const isMeant = sql`${sql.raw(by)} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`
   const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
-  const exists = sql`EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`
-  const [, , , [due]] = await context.db.writeIdempotent([
-    adminEntry(context, 'accounting_events.retry', values.join(), exists),
+  const [, , [due]] = await context.db.writeIdempotent([
     ...resend(context, condition),
+    adminEntry(context, 'accounting_events.retry', values.join(), sql`changes() > 0`),
   ])
   return due?.count ?? 0
 }

@@ -30,11 +30,11 @@ export async function putMember(context: AdminContext, email: string, role: Memb
   const isAllowed = sql`(${isMember} OR ${hasRoom}) AND (${role} = 'owner' OR NOT ${isLastOwner(companyId, email)})`
   const member = { company_id: companyId, email, role, created_at: now }
   const [, , [row]] = await db.writeIdempotent([
-    adminEntry(context, 'members.put', email, isAllowed),
     insertRow(members, member, sql`WHERE ${isAllowed}`).onConflictDoUpdate({
       target: [members.company_id, members.email],
       set: { role },
     }),
+    adminEntry(context, 'members.put', email, sql`changes() > 0`),
     selectMembers(isOf),
   ])
   if (row && row.role !== role) return 'last_owner' as const
@@ -52,10 +52,10 @@ export async function deleteMember(context: AdminContext, email: string): Promis
   const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const mayGo = sql`${isOf} AND NOT ${isLastOwner(companyId, email)}`
-  const [[found], , [removed]] = await db.write([
+  const [[found], [removed]] = await db.write([
     selectMembers(isOf),
-    adminEntry(context, 'members.delete', email, sql`EXISTS (SELECT 1 FROM members WHERE ${mayGo})`),
     orm.delete(members).where(mayGo).returning({ email: members.email }),
+    adminEntry(context, 'members.delete', email, sql`changes() > 0`),
   ])
   if (!found) return null
   return removed ? 'removed' : 'last_owner'

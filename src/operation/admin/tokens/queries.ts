@@ -62,7 +62,7 @@ function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, 
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
   const [[row]] = await context.directory.write([
     insertToken(context, token, hasRoom(context)),
-    adminEntry(context, 'tokens.create', hashOf(token.token_hash), sql`${hashOf(token.token_hash)} IS NOT NULL`),
+    adminEntry(context, 'tokens.create', hashOf(token.token_hash), sql`changes() > 0`),
   ])
   return row ?? null
 }
@@ -89,7 +89,7 @@ export async function replaceToken(
   const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
   const [[row], , [old]] = await db.write([
     insertToken(context, token, sql`${isPresent} AND ${mayReplace} AND ${room}`),
-    adminEntry(context, 'tokens.rotate', id, sql`${hashOf(token.token_hash)} IS NOT NULL`),
+    adminEntry(context, 'tokens.rotate', id, sql`changes() > 0`),
     orm
       .update(apiTokens)
       .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
@@ -103,10 +103,9 @@ export async function replaceToken(
 export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow | null> {
   const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
-  const isValid = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND revoked_at IS NULL)`
   const [, , [row]] = await db.writeIdempotent([
-    adminEntry(context, 'tokens.revoke', id, isValid),
     orm.update(apiTokens).set({ revoked_at: now }).where(sql`${isMeant} AND revoked_at IS NULL`),
+    adminEntry(context, 'tokens.revoke', id, sql`changes() > 0`),
     orm.select(columnsAt(now)).from(apiTokens).where(isMeant),
   ])
   return row ?? null

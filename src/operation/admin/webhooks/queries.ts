@@ -24,7 +24,6 @@ const columns = {
 
 const isEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND id = ${id}`
 const isOfEndpoint = (companyId: number, id: string) => sql`company_id = ${companyId} AND endpoint_id = ${id}`
-const exists = (where: SQL) => sql`EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${where})`
 const selectEndpoint = (where: SQL) => orm.select(columns).from(webhookEndpoints).where(where)
 
 export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
@@ -65,7 +64,7 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   const isMeant = isEndpoint(companyId, endpoint.id)
   const [, , [row]] = await db.writeIdempotent([
     insertRow(webhookEndpoints, values, sql`WHERE ${count} < ${MAX_ENDPOINTS}`).onConflictDoNothing(),
-    adminEntry(context, 'webhooks.create', endpoint.id, exists(isMeant)),
+    adminEntry(context, 'webhooks.create', endpoint.id, sql`changes() > 0`),
     selectEndpoint(isMeant),
   ])
   return row ?? null
@@ -87,18 +86,18 @@ export async function updateEndpoint(
     initial_failures: sql`iif(${hasNewUrl}, 0, initial_failures * (1 - ${enables}))`,
   }
   const [, , , [row]] = await db.writeIdempotent([
-    adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, exists(isMeant)),
     orm
       .update(webhookDeliveries)
       .set({ attempts: 0, first_attempt_at: null, next_attempt_at: now })
       .where(
         sql`${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
-          AND ${exists(sql`${isMeant} AND (${hasNewUrl} OR ${enables})`)}`,
+          AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`,
       ),
     orm
       .update(webhookEndpoints)
       .set({ ...change, ...state, updated_at: now })
       .where(isMeant),
+    adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, sql`changes() > 0`),
     selectEndpoint(isMeant),
   ])
   return row ?? null
@@ -107,11 +106,10 @@ export async function updateEndpoint(
 /** @returns the address of the deleted endpoint; null if it does not exist */
 export async function deleteEndpoint(context: AdminContext, id: string): Promise<string | null> {
   const { companyId, db } = context
-  const isMeant = isEndpoint(companyId, id)
-  const [, , [row]] = await db.write([
-    adminEntry(context, 'webhooks.delete', id, exists(isMeant)),
+  const [, [row]] = await db.write([
     orm.delete(webhookDeliveries).where(isOfEndpoint(companyId, id)),
-    orm.delete(webhookEndpoints).where(isMeant).returning({ url: webhookEndpoints.url }),
+    orm.delete(webhookEndpoints).where(isEndpoint(companyId, id)).returning({ url: webhookEndpoints.url }),
+    adminEntry(context, 'webhooks.delete', id, sql`changes() > 0`),
   ])
   return row?.url ?? null
 }
@@ -127,11 +125,10 @@ export async function findSecret({ companyId, db }: AdminContext, id: string): P
 export async function replaceSecret(context: AdminContext, id: string, present: string, secret: string) {
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
-  const isReplaced = sql`${isMeant} AND secret = ${secret}`
   const [, , [row]] = await db.writeIdempotent([
     orm.update(webhookEndpoints).set({ secret, updated_at: now }).where(sql`${isMeant} AND secret = ${present}`),
-    adminEntry(context, 'webhooks.rotate_secret', id, exists(isReplaced)),
-    selectEndpoint(isReplaced),
+    adminEntry(context, 'webhooks.rotate_secret', id, sql`changes() > 0`),
+    selectEndpoint(sql`${isMeant} AND secret = ${secret}`),
   ])
   return row ?? null
 }
