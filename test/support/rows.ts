@@ -16,6 +16,13 @@ export async function insert(table: string, row: Row, home?: Home): Promise<numb
   return Number(row.id)
 }
 
+/** Adds a webhook endpoint, by default one that was sent no change. */
+export async function insertEndpoint(company_id: number, id: string, fields: Row = {}): Promise<void> {
+  const times = { created_at: 0, updated_at: 0 }
+  const address = { url: 'https://hooks.example/', secret: 'x', event_types: '[]' }
+  await insert('webhook_endpoints', { company_id, id, ...address, position: 0, ...times, ...fields })
+}
+
 /** Adds many rows of one table and company, with the same columns and `id`s of their own. @param shared values of every row */
 export async function insertions(table: string, rows: readonly Row[], shared: Row): Promise<void> {
   const all = rows.map((row) => ({ id: freshRowId(), ...row, ...shared }))

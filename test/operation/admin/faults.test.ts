@@ -6,6 +6,7 @@ import { openResolver } from '../../delivery/webhooks/support.ts'
 import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
+import { insert, insertEndpoint } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 /*
@@ -38,17 +39,16 @@ async function makeRequest(contract: Contract) {
 
 /** An endpoint that was sent one change. */
 async function addEndpoint(companyId: number, id: string): Promise<void> {
-  await sql(
-    `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
-     VALUES (?, ?, 'https://hooks.example/', '', '[]', 1, 0, 0)`,
-    companyId,
-    id,
-  )
-  await sql(
-    `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
-     VALUES (?, 1, 'clients', '1', 'create', 1, unixepoch('2026-03-01T12:00:00Z') * 1000)`,
-    companyId,
-  )
+  await insertEndpoint(companyId, id, { position: 1 })
+  const change = {
+    company_id: companyId,
+    sequence: 1,
+    type: 'clients',
+    entity_id: '1',
+    operation: 'create',
+    version: 1,
+  }
+  await insert('changes', { ...change, at: Date.UTC(2026, 2, 1, 12) })
 }
 
 const logged = async () => (await sql('SELECT * FROM admin_log')).length

@@ -19,7 +19,7 @@ import { noise, storedObjects } from '../../resources/mail/support.ts'
 import { addMember, adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
-import { insert, insertion } from '../../support/rows.ts'
+import { insert, insertEndpoint, insertion } from '../../support/rows.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp, manifestsOf, objectOf, rowsOf, wipe, wipeAll } from '../copies/support.ts'
 
@@ -208,11 +208,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 7}/a.txt`, 'x')
     await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 3}/email/t/a.txt`, 'x')
     await sql("UPDATE accounting_outbox SET state = 'pending', next_attempt_at = 0 WHERE company_id = ?", company.id)
-    await sql(
-      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
-       VALUES (?, 'we_a', 'https://x.example', 'x', '[]', 0, 0, 0)`,
-      company.id,
-    )
+    await insertEndpoint(company.id, 'we_a')
     logLines.length = 0
     // Sequences are written again when those of any company have risen.
     await mintCompany({ home })

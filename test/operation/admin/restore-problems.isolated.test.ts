@@ -20,6 +20,16 @@ import { backUp, manifestsOf, objectOf, wipe } from '../copies/support.ts'
 /** A call of a restore from the newest backup. */
 const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
 
+/** A company with one client that is gone since its backup, in a database with another company. */
+async function goneSinceBackup(home: Home = 'DB') {
+  await mintCompany({ home })
+  const company = await mintCompany({ home })
+  const { client } = (await company.call('POST', '/clients', { company_name: 'Acme' })).body
+  await backUp(company.id)
+  await wipe(company.id)
+  return { ...company, client }
+}
+
 it('a restore that cannot begin says why, each problem in its own words', async () => {
   await mintCompany()
   const { id, call } = await mintCompany()
@@ -40,11 +50,7 @@ it('a restore that cannot begin says why, each problem in its own words', async 
 })
 
 it('a restore that is complete gives its result again to a caller whose response was lost', async () => {
-  await mintCompany()
-  const { id, call } = await mintCompany()
-  await call('POST', '/clients', { company_name: 'Acme' })
-  await backUp(id)
-  await wipe(id)
+  const { id } = await goneSinceBackup()
   let result = await restoreNewest(id)
   while (!result.body.done) result = await restoreNewest(id)
   const repeated = await restoreNewest(id)
@@ -78,11 +84,7 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
 it.each<Home>(['DB', 'DB_TWO'])(
   'a restore takes no backup of the company since it was made again: in %s',
   async (home) => {
-    await mintCompany({ home })
-    const { id, call } = await mintCompany({ home })
-    await call('POST', '/clients', { company_name: 'Acme' })
-    await backUp(id)
-    await wipe(id)
+    const { id } = await goneSinceBackup(home)
     await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
     expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
     await backUp(id)
@@ -92,11 +94,7 @@ it.each<Home>(['DB', 'DB_TWO'])(
 )
 
 it('a failure of R2 is a 503 that says when to retry, and the restore goes on where it was', async () => {
-  await mintCompany()
-  const { id, call } = await mintCompany()
-  const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
-  await backUp(id)
-  await wipe(id)
+  const { id, call, client } = await goneSinceBackup()
   let left = 0
   const failing = wrapBindings(env, (name, work) =>
     name.startsWith('BACKUPS.') && left-- === 0 ? Promise.reject(new Error('R2 fails.')) : work(),
@@ -291,10 +289,7 @@ it('a restore beside a copy of the company that has its email threads is refused
 })
 
 it('a restore has a record of who began it, though the response to its call was lost', async () => {
-  await mintCompany()
-  const { id } = await mintCompany()
-  await backUp(id)
-  await wipe(id)
+  const { id } = await goneSinceBackup()
   const { COMPANY_BACKUP } = env
   const lossy = {
     idFromName: (name: string) => COMPANY_BACKUP.idFromName(name),

@@ -5,6 +5,7 @@ import { openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { insertEndpoint } from '../../support/rows.ts'
 import { breakCalls } from '../../support/wrap-bindings.ts'
 
 let subscriber: Subscriber
@@ -449,12 +450,7 @@ describe('the list of all endpoints', () => {
     const mine = await create()
     const far = await mintCompany({ home: 'DB_TWO' })
     const id = `we_${'c'.repeat(18)}`
-    await sql(
-      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, position, created_at, updated_at)
-       VALUES (?, ?, 'https://hooks.example/', '', '[]', 1, 0, 0)`,
-      far.id,
-      id,
-    )
+    await insertEndpoint(far.id, id)
     const overloaded = new Error('D1_ERROR: D1 DB is overloaded.')
     const broken = breakCalls(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), /^DB_BROKEN\./, overloaded)
     const list = async (query: string) => {

@@ -6,7 +6,7 @@ import { logGauges } from '../../../src/operation/health/gauges.ts'
 import { homeOf, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
-import { insert } from '../../support/rows.ts'
+import { insert, insertEndpoint } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 const NOW = Date.UTC(2026, 10, 22, 12)
@@ -72,11 +72,8 @@ describe('the gauge line', () => {
     await addEvents('done', 5, NOW - 9_000_000)
     await addEvents('sent', 1, NOW - 65_000)
     await addEvents('pending', 4, NOW - 1_000)
-    await sql(
-      `INSERT INTO webhook_endpoints (company_id, id, url, secret, event_types, enabled, position, created_at, updated_at)
-       VALUES (?1, 'we_1', 'https://x.example', 's', '[]', 0, 0, 0, 0), (?1, 'we_2', 'https://x.example', 's', '[]', 1, 0, 0, 0)`,
-      company.id,
-    )
+    await insertEndpoint(company.id, 'we_1', { enabled: 0 })
+    await insertEndpoint(company.id, 'we_2')
     await sql(
       `INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence) VALUES (?, 'we_2', 'clients', '1', 1)`,
       company.id,
