@@ -80,41 +80,39 @@ export const readUsage = define('readUsage', 'GET /companies/{company_id}/usage'
   }),
 })
 
+const used = { requests: 412, refused: 0, database_ms: 903 }
+
 export const published = {
   tags: { Companies: 'The companies of the deployment, and what they use.' },
-  document: (): Record<string, Documentation> => {
-    const used = { requests: 412, refused: 0, database_ms: 903 }
-
-    return {
-      listCompanies: {
-        summary: 'List companies',
-        description: 'In ascending order of ids.',
+  document: (): Record<string, Documentation> => ({
+    listCompanies: {
+      summary: 'List companies',
+      description: 'In ascending order of ids.',
+    },
+    readCompany: {
+      summary: 'Read a company',
+      description: 'With how much it stores.',
+    },
+    updateCompany: {
+      summary: 'Change, suspend or resume a company',
+      description:
+        'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends. After a 503 send the request again, or its opposite: deliveries may have stopped already.',
+      example: { body: { suspended: true } },
+    },
+    putCurrency: {
+      summary: 'Set the currency of a company',
+      description:
+        'What `GET /me` of the API names: three capital letters, such as an ISO 4217 code; not checked against the list. Amounts are not converted.',
+      example: { body: { currency: 'EUR' } },
+    },
+    readUsage: {
+      summary: 'Read the usage of a company',
+      description:
+        'Requests, refusals and database time of the last hours. Refusals are counted with the next request of the token that is allowed; a request may count a few more that were allowed ahead.',
+      example: {
+        query: { hours: 1 },
+        response: { data: [{ hour: '2026-03-02T09:00:00.000Z', ...used }], totals: used, incomplete: false },
       },
-      readCompany: {
-        summary: 'Read a company',
-        description: 'With how much it stores.',
-      },
-      updateCompany: {
-        summary: 'Change, suspend or resume a company',
-        description:
-          'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends. After a 503 send the request again, or its opposite: deliveries may have stopped already.',
-        example: { body: { suspended: true } },
-      },
-      putCurrency: {
-        summary: 'Set the currency of a company',
-        description:
-          'What `GET /me` of the API names: three capital letters, such as an ISO 4217 code; not checked against the list. Amounts are not converted.',
-        example: { body: { currency: 'EUR' } },
-      },
-      readUsage: {
-        summary: 'Read the usage of a company',
-        description:
-          'Requests, refusals and database time of the last hours. Refusals are counted with the next request of the token that is allowed; a request may count a few more that were allowed ahead.',
-        example: {
-          query: { hours: 1 },
-          response: { data: [{ hour: '2026-03-02T09:00:00.000Z', ...used }], totals: used, incomplete: false },
-        },
-      },
-    }
-  },
+    },
+  }),
 }

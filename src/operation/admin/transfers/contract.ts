@@ -104,80 +104,78 @@ export const exportCompany = adminContracts('Exports', 'owner')('exportCompany',
   mediaType: 'application/x-ndjson',
 })
 
+const sampleHash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
+const sampleLines = [
+  { type: 'company', data: { id: 1, name: 'Ridgeline Custom Apparel' } },
+  { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
+  { type: 'end', data: {} },
+]
+
 export const published = {
   tags: {
     Imports: 'Seed files: the data of one company.',
     Exports: 'The data of one company as lines.',
   },
-  document: (): Record<string, Documentation> => {
-    const hash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
-    const lines = [
-      { type: 'company', data: { id: 1, name: 'Ridgeline Custom Apparel' } },
-      { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
-      { type: 'end', data: {} },
-    ]
-
-    return {
-      createImport: {
-        summary: 'Load a part of a seed file',
-        description: `Loads one part of the seed file of a company, which is created when there is none. Each part is one transaction
+  document: (): Record<string, Documentation> => ({
+    createImport: {
+      summary: 'Load a part of a seed file',
+      description: `Loads one part of the seed file of a company, which is created when there is none. Each part is one transaction
 of at most 1,000 rows, or one order, and can be sent again. Send the parts in ascending order: what others refer to first, and
 orders whose invoices have numbers before those that are to get one.
 
 To change nothing where the file is invalid, first send every part with \`check: true\`. After an interruption continue at the
 \`next_part\` of \`GET …/imports/{hash}\`. The same file again changes nothing: of clients and orders only the absent ones
 are loaded, orders whole, all other rows become those of the file. Credentials are encrypted with the key of the deployment.`,
-        example: {
-          body: {
-            hash,
-            part: 1,
-            parts: 2,
-            check: false,
-            file: {
-              company: { id: 1, name: 'Ridgeline Custom Apparel' },
-              clients: [{ id: 1, company_name: 'Harbor Rowing Club', email: 'crew@harbor.example' }],
-            },
+      example: {
+        body: {
+          hash: sampleHash,
+          part: 1,
+          parts: 2,
+          check: false,
+          file: {
+            company: { id: 1, name: 'Ridgeline Custom Apparel' },
+            clients: [{ id: 1, company_name: 'Harbor Rowing Club', email: 'crew@harbor.example' }],
           },
         },
       },
-      readImport: {
-        summary: 'Read how far an import has come',
-        description: 'For 30 days after its last part.',
-        example: { params: { hash } },
-      },
-      importEmailThread: {
-        summary: 'Load an email thread of an export',
-        description: `Loads one thread as it is in a line of an export, with its id, times and revisions. A thread that the company
+    },
+    readImport: {
+      summary: 'Read how far an import has come',
+      description: 'For 30 days after its last part.',
+      example: { params: { hash: sampleHash } },
+    },
+    importEmailThread: {
+      summary: 'Load an email thread of an export',
+      description: `Loads one thread as it is in a line of an export, with its id, times and revisions. A thread that the company
 has already, by mailbox and legacy id, stays as it is: so the request can be repeated.`,
-        example: {
-          body: {
-            id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11',
-            account_email: 'orders@ridgeline.example',
-            legacy_thread_id: '19cce455887af494',
-            last_synced_at: '2026-03-02T09:00:00.000Z',
-            created_at: '2026-03-02T09:00:00.000Z',
-            updated_at: '2026-03-02T09:00:00.000Z',
-            deleted: false,
-            revision: 1,
-            content_revision: 1,
-            subject: 'Staff shirts: the new logo',
-            messages: [{ body_plain: 'Here is the logo for the shirts …' }],
-          },
+      example: {
+        body: {
+          id: '0a6c1f0e-9d6c-4d0b-8a77-3b8c1c1f5a11',
+          account_email: 'orders@ridgeline.example',
+          legacy_thread_id: '19cce455887af494',
+          last_synced_at: '2026-03-02T09:00:00.000Z',
+          created_at: '2026-03-02T09:00:00.000Z',
+          updated_at: '2026-03-02T09:00:00.000Z',
+          deleted: false,
+          revision: 1,
+          content_revision: 1,
+          subject: 'Staff shirts: the new logo',
+          messages: [{ body_plain: 'Here is the logo for the shirts …' }],
         },
       },
-      exportCompany: {
-        summary: 'Export a company',
-        description: `Everything of the company as lines of JSON: \`company\`, \`integrations\`, \`orders\`, \`clients\`, \`taxes\`,
+    },
+    exportCompany: {
+      summary: 'Export a company',
+      description: `Everything of the company as lines of JSON: \`company\`, \`integrations\`, \`orders\`, \`clients\`, \`taxes\`,
 \`order_statuses\`, \`catalog_items\` and \`thread_contexts\` in the form of a seed file, and \`email_threads\` with the texts and
 arrays as they were sent. Deleted rows are there too, but for lines of an invoice. The credentials of integrations are left out; tokens, webhook endpoints,
 accounting events and files are not part of it.
 
 The last line is \`end\`, or \`next\` with the \`cursor\` of the request that continues. A response without either was cut
 off: request it again. Rows that change during an export are exported before or after the change.`,
-        example: {
-          response: lines.map((each) => `${JSON.stringify(each)}\n`).join(''),
-        },
+      example: {
+        response: sampleLines.map((each) => `${JSON.stringify(each)}\n`).join(''),
       },
-    }
-  },
+    },
+  }),
 }

@@ -113,65 +113,61 @@ export const listWebhookDeliveries = define(
   { params: ofEndpoint, ...listOf(delivery, {}) },
 )
 
+const sampleEndpoint = { endpoint_id: 'we_3f9c2a7d51e08b46c0' }
+
 export const published = {
   tags: {
     Webhooks:
       'The addresses to which the changes of a company are delivered, signed by the Standard Webhooks convention.',
   },
-  document: (): Record<string, Documentation> => {
-    const endpoint_id = 'we_3f9c2a7d51e08b46c0'
-    const url = 'https://hooks.ridgeline.example/crm'
-    const params = { endpoint_id }
-
-    return {
-      listAllWebhooks: {
-        summary: 'List webhook endpoints of all companies',
-        description: 'By database, then by company, then oldest first.',
-        example: { query: { id: endpoint_id } },
-      },
-      listWebhooks: {
-        summary: 'List webhook endpoints',
-        description: 'Those of the company, oldest first.',
-      },
-      createWebhook: {
-        summary: 'Create a webhook endpoint',
-        description:
-          'What changes from now on is delivered to it; the first change up to 5 minutes late. The signing secret is in this response only. A company has at most 10 endpoints. At most 10 messages a second go to one host, over all endpoints of the company. An address at which the first 20 attempts fail is disabled with a reason.',
-        example: { body: { url } },
-      },
-      readWebhook: {
-        summary: 'Read a webhook endpoint',
-        description: 'How far it is behind, and why the service disabled it if it did.',
-        example: { params },
-      },
-      updateWebhook: {
-        summary: 'Change a webhook endpoint',
-        description:
-          'An endpoint that is enabled again goes on where it stopped, apart from its `removed_changes`. What waits for a retry is delivered at once when the endpoint is enabled or has a new address.',
-        example: { params, body: { enabled: true } },
-      },
-      deleteWebhook: {
-        summary: 'Delete a webhook endpoint',
-        description: 'What waits to be delivered to it is deleted too.',
-        example: { params },
-      },
-      rotateWebhookSecret: {
-        summary: 'Replace a signing secret',
-        description:
-          'The present secret also signs for 24 hours; of several rotations in that time, the last three secrets do. The new one is in this response only. 409 where the secret was replaced meanwhile: send the request again.',
-        example: { params },
-      },
-      replayWebhook: {
-        summary: 'Deliver a time span again',
-        description:
-          'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409, and so is a span without a change that is kept and that the endpoint was already sent. Changes are kept for 31 days.',
-        example: { params, body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' } },
-      },
-      listWebhookDeliveries: {
-        summary: 'List failed deliveries',
-        description: 'The changes whose delivery failed, and those that wait behind them, in the order of the changes.',
-        example: { params },
-      },
-    }
-  },
+  document: (): Record<string, Documentation> => ({
+    listAllWebhooks: {
+      summary: 'List webhook endpoints of all companies',
+      description: 'By database, then by company, then oldest first.',
+      example: { query: { id: sampleEndpoint.endpoint_id } },
+    },
+    listWebhooks: {
+      summary: 'List webhook endpoints',
+      description: 'Those of the company, oldest first.',
+    },
+    createWebhook: {
+      summary: 'Create a webhook endpoint',
+      description:
+        'What changes from now on is delivered to it; the first change up to 5 minutes late. The signing secret is in this response only. A company has at most 10 endpoints. At most 10 messages a second go to one host, over all endpoints of the company. An address at which the first 20 attempts fail is disabled with a reason.',
+      example: { body: { url: 'https://hooks.ridgeline.example/crm' } },
+    },
+    readWebhook: {
+      summary: 'Read a webhook endpoint',
+      description: 'How far it is behind, and why the service disabled it if it did.',
+      example: { params: sampleEndpoint },
+    },
+    updateWebhook: {
+      summary: 'Change a webhook endpoint',
+      description:
+        'An endpoint that is enabled again goes on where it stopped, apart from its `removed_changes`. What waits for a retry is delivered at once when the endpoint is enabled or has a new address.',
+      example: { params: sampleEndpoint, body: { enabled: true } },
+    },
+    deleteWebhook: {
+      summary: 'Delete a webhook endpoint',
+      description: 'What waits to be delivered to it is deleted too.',
+      example: { params: sampleEndpoint },
+    },
+    rotateWebhookSecret: {
+      summary: 'Replace a signing secret',
+      description:
+        'The present secret also signs for 24 hours; of several rotations in that time, the last three secrets do. The new one is in this response only. 409 where the secret was replaced meanwhile: send the request again.',
+      example: { params: sampleEndpoint },
+    },
+    replayWebhook: {
+      summary: 'Deliver a time span again',
+      description:
+        'The changes of the span that the endpoint was already sent are delivered again before new ones, with the same ids. Of a disabled endpoint, once it is enabled. While a replay is under way another one is refused with 409, and so is a span without a change that is kept and that the endpoint was already sent. Changes are kept for 31 days.',
+      example: { params: sampleEndpoint, body: { from: '2026-03-01T00:00:00Z', to: '2026-03-02T00:00:00Z' } },
+    },
+    listWebhookDeliveries: {
+      summary: 'List failed deliveries',
+      description: 'The changes whose delivery failed, and those that wait behind them, in the order of the changes.',
+      example: { params: sampleEndpoint },
+    },
+  }),
 }
