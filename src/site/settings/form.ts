@@ -34,11 +34,9 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
   /** Null after a failure that may have been carried out all the same. */
   let outcome: string | null | undefined
-  let isLocked = false
 
   /** A secret that is created or shown would be lost: only its own button closes a locked dialog. */
   function lock(locked: boolean): void {
-    isLocked = locked
     sender.disabled = locked
     canceler.disabled = locked
     dialog.setAttribute('closedby', locked ? 'none' : 'closerequest')
@@ -47,19 +45,17 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
     // Enter in a shown secret submits, too.
-    if (isLocked) return
+    if (sender.disabled) return
     lock(true)
     errors.replaceChildren()
-    let isRevealing = false
     const reveal = (content: Child) => {
-      isRevealing = true
       replace(form, content, el('div', { class: 'actions' }, button('Done', close, 'primary')))
       form.querySelector<HTMLElement>('button, input')?.focus()
     }
     try {
       await send(new FormData(form), reveal)
       outcome = done
-      if (!isRevealing) close()
+      if (form.contains(sender)) close()
     } catch (error) {
       if (!(error instanceof RequestError && error.isRefusal)) outcome = null
       errors.append(showError(error))
@@ -69,7 +65,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   })
   // For browsers without `closedby`.
   dialog.addEventListener('cancel', (event) => {
-    if (isLocked) event.preventDefault()
+    if (sender.disabled) event.preventDefault()
   })
   dialog.addEventListener('close', () => {
     dialog.remove()
