@@ -106,30 +106,21 @@ describe('a token of the sign-in is refused with 401 and logged', () => {
     return `${part(header)}.${part(claims)}.`
   }
 
-  it('when it has expired', async () => {
-    await refused(await access.sign({ exp: Math.floor(Date.now() / 1000) - 60 }), 'ERR_JWT_EXPIRED')
-  })
-
-  it('when it is of another audience or issuer', async () => {
-    await refused(await access.sign({ aud: 'another' }), 'ERR_JWT_CLAIM')
-    await refused(await access.sign({ iss: 'https://evil.example' }), 'ERR_JWT_CLAIM')
-  })
-
-  it('when it is unsigned', async () => {
-    await refused(unsigned({ alg: 'none' }), /ERR_JOSE|ERR_JWS/)
-    await refused(unsigned({ alg: 'RS256', kid: 'key-1' }), 'ERR_JWS')
-  })
-
-  it('when another key signed it, under the same or another name', async () => {
-    const { privateKey } = await generateKeyPair('RS256')
-    await refused(await access.sign({}, {}, privateKey), 'ERR_JWS_SIGNATURE')
-    await refused(await access.sign({}, { kid: 'key-2' }, privateKey), 'ERR_JWKS_NO_MATCHING_KEY')
-  })
-
-  it('when it has no email, is no token, or is huge', async () => {
-    await refused(await access.sign({ email: undefined }), /ERR_JWT_CLAIM|no_email/)
-    await refused('x', 'ERR_J')
-    await refused('x'.repeat(20_000), 'too_long')
+  const sign = access.sign
+  const otherKey = async () => (await generateKeyPair('RS256')).privateKey
+  it.each<[string, () => string | Promise<string>, string | RegExp]>([
+    ['has expired', () => sign({ exp: Math.floor(Date.now() / 1000) - 60 }), 'ERR_JWT_EXPIRED'],
+    ['is of another audience', () => sign({ aud: 'another' }), 'ERR_JWT_CLAIM'],
+    ['is of another issuer', () => sign({ iss: 'https://evil.example' }), 'ERR_JWT_CLAIM'],
+    ['is unsigned', () => unsigned({ alg: 'none' }), /ERR_JOSE|ERR_JWS/],
+    ['lacks its signature', () => unsigned({ alg: 'RS256', kid: 'key-1' }), 'ERR_JWS'],
+    ['was signed with another key', async () => sign({}, {}, await otherKey()), 'ERR_JWS_SIGNATURE'],
+    ['names another key', async () => sign({}, { kid: 'key-2' }, await otherKey()), 'ERR_JWKS_NO_MATCHING_KEY'],
+    ['has no email', () => sign({ email: undefined }), /ERR_JWT_CLAIM|no_email/],
+    ['is no token', () => 'x', 'ERR_J'],
+    ['is huge', () => 'x'.repeat(20_000), 'too_long'],
+  ])('when it %s', async (_, make, problem) => {
+    await refused(await make(), problem)
   })
 
   it('when the deployment has no sign-in', async () => {

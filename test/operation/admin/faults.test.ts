@@ -40,15 +40,8 @@ async function makeRequest(contract: Contract) {
 /** An endpoint that was sent one change. */
 async function addEndpoint(companyId: number, id: string): Promise<void> {
   await insertEndpoint(companyId, id, { position: 1 })
-  const change = {
-    company_id: companyId,
-    sequence: 1,
-    type: 'clients',
-    entity_id: '1',
-    operation: 'create',
-    version: 1,
-  }
-  await insert('changes', { ...change, at: Date.UTC(2026, 2, 1, 12) })
+  const change = { company_id: companyId, sequence: 1, type: 'clients', entity_id: '1', operation: 'create' }
+  await insert('changes', { ...change, version: 1, at: Date.UTC(2026, 2, 1, 12) })
 }
 
 const logged = async () => (await sql('SELECT * FROM admin_log')).length

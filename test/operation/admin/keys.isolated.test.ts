@@ -7,12 +7,11 @@ import { insertion } from '../../support/rows.ts'
 
 const OLD = env.CREDENTIALS_KEY
 const NEW = btoa('n'.repeat(32))
+const TABLES = ['integrations', 'accounting_connections', 'webhook_endpoints']
 
 beforeEach(async () => {
   for (const home of ['DB', 'DB_TWO'] as const) {
-    for (const table of ['integrations', 'accounting_connections', 'webhook_endpoints', 'admin_log']) {
-      await sqlIn(home, `DELETE FROM ${table}`)
-    }
+    for (const table of [...TABLES, 'admin_log']) await sqlIn(home, `DELETE FROM ${table}`)
   }
 })
 
@@ -77,9 +76,7 @@ describe('the rotation of the key', () => {
   it('does not end while anything uses a key that is unknown', async () => {
     const id = await fill(btoa('?'.repeat(32)))
     expect(await rotateAll(`${NEW},${OLD}`)).toMatchObject({ unreadable: 3, remaining: 3 })
-    await sql('DELETE FROM integrations WHERE company_id = ?', id)
-    await sql('DELETE FROM accounting_connections WHERE company_id = ?', id)
-    await sql('DELETE FROM webhook_endpoints WHERE company_id = ?', id)
+    for (const table of TABLES) await sql(`DELETE FROM ${table} WHERE company_id = ?`, id)
     expect((await rotate(`${NEW},${OLD}`)).body).toMatchObject({ remaining: 0 })
   })
 

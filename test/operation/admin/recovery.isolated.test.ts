@@ -421,20 +421,25 @@ it('a restore whose end Time Travel has undone is not reported as complete', asy
 const writable = (row: object) =>
   Object.fromEntries(Object.entries(row).filter(([name]) => !/^(text|stored)_bytes$/.test(name)))
 
-describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
-  const path = '/mail/email-threads/t?account_email=a@x.example'
-  const put = (company: TestCompany, text: string) =>
-    company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ text }] })
+const THREAD = '/mail/email-threads/t?account_email=a@x.example'
 
+/** Writes a thread whose content is in R2. @returns its text */
+async function putThread({ call }: TestCompany): Promise<string> {
+  const text = noise(1_500_000)
+  const thread = { account_email: 'a@x.example', messages: [{ text }] }
+  expect((await call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+  return text
+}
+
+describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
   it('are there for every thread of then, and those that it does not know are removed after 43 days', async () => {
     const company = await mintCompany({ home })
-    const [before, after] = [noise(1_500_000), noise(1_500_000)]
-    expect((await put(company, before)).status).toBe(200)
+    const before = await putThread(company)
     const tables = ['email_threads', 'email_thread_objects'] as const
     const then = await Promise.all(
       tables.map((table) => sql<object>(`SELECT * FROM ${table} WHERE company_id = ?`, company.id)),
     )
-    expect((await put(company, after)).status).toBe(200)
+    await putThread(company)
     expect(await storedObjects(company.id)).toHaveLength(2)
     await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 29 * DAY_MS)
 
@@ -442,20 +447,19 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
     await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, writable(row)))))
     await recover()
-    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+    expect((await company.call('GET', THREAD)).body.email_thread.messages).toEqual([{ text: before }])
     await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 42 * DAY_MS)
     expect(await storedObjects(company.id)).toHaveLength(2)
     await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 44 * DAY_MS)
     const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
-    expect((await company.call('GET', path)).body.email_thread.messages).toEqual([{ text: before }])
+    expect((await company.call('GET', THREAD)).body.email_thread.messages).toEqual([{ text: before }])
   })
 
   it('belong to the threads of a backup that is restored after the recovery, and stay', async () => {
     const company = await mintCompany({ home })
     const [row] = await sqlIn<object>(home, 'SELECT * FROM companies WHERE id = ?', company.id)
-    const text = noise(1_500_000)
-    expect((await put(company, text)).status).toBe(200)
+    const text = await putThread(company)
     await backUp(company.id)
     // What Time Travel to its beginning does.
     await wipe(company.id)
@@ -467,7 +471,7 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
     expect(await objects()).toEqual([{ state: 'stored', remove_at: null }])
     await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 44 * DAY_MS)
-    const restored = await call(await mintToken(company.id), 'GET', path)
+    const restored = await call(await mintToken(company.id), 'GET', THREAD)
     expect(restored.body.email_thread?.messages).toEqual([{ text }])
   })
 })
@@ -480,8 +484,7 @@ describe('a company without rows in the database that the directory names', () =
     const company = await mintCompany({ home: 'DB_TWO' })
     const last = await mintCompany({ home: 'DB' })
     const { id } = company
-    const thread = { account_email: 'a@x.example', messages: [{ text: noise(1_500_000) }] }
-    expect((await company.call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+    await putThread(company)
     await wipe(id)
     const [row] = await sqlIn<{ slot: number }>('DB', 'SELECT slot FROM companies WHERE id = ?', id)
     const guard = { company_id: id, state: 'moved', destination: 'DB', slot: row?.slot }
@@ -503,8 +506,7 @@ describe('rows of a company in a database that it moved to after the restored ti
   async function setBack() {
     const company = await mintCompany({ home: 'DB' })
     const { id } = company
-    const thread = { account_email: 'a@x.example', messages: [{ text: noise(1_500_000) }] }
-    expect((await company.call('PUT', '/mail/email-threads/t', thread)).status).toBe(200)
+    await putThread(company)
     const [row] = await sql<object>('SELECT * FROM companies WHERE id = ?', id)
     const [object] = await sql<object>('SELECT * FROM email_thread_objects WHERE company_id = ?', id)
     const slot = sqlIn<{ slot: number }>('DB_TWO', 'SELECT max(slot) + 1 AS slot FROM companies')
@@ -540,7 +542,7 @@ describe('rows of a company in a database that it moved to after the restored ti
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
     await sweepMailContents(openDatabase(env.DB_TWO), env.FILES, Date.now() + 44 * DAY_MS)
     expect(await storedObjects(id)).toHaveLength(1)
-    expect((await company.call('GET', '/mail/email-threads/t?account_email=a@x.example')).status).toBe(200)
+    expect((await company.call('GET', THREAD)).status).toBe(200)
   })
 
   it('stay as they are while a move ends', async () => {

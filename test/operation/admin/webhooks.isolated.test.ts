@@ -41,14 +41,10 @@ async function secretsOf(id: string) {
   return openSecrets(env.CREDENTIALS_KEY, company.id, id, row?.secret ?? '')
 }
 
-const actionsOf = async (id: string) =>
-  (
-    await sql<{ action: string }>(
-      'SELECT action FROM admin_log WHERE company_id = ? AND entity_id = ? ORDER BY id',
-      company.id,
-      id,
-    )
-  ).map(({ action }) => action)
+async function actionsOf(id: string) {
+  const text = 'SELECT action FROM admin_log WHERE company_id = ? AND entity_id = ? ORDER BY id'
+  return (await sql(text, company.id, id)).map(({ action }) => action)
+}
 
 describe('a webhook endpoint', () => {
   it('is created for what changes from then on, and recorded', async () => {
