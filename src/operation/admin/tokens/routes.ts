@@ -7,21 +7,13 @@ import { type ApiError, conflict, found, invalid, log, nameOf } from '../../../k
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
-import {
-  createToken,
-  findToken,
-  invalidateTokens,
-  listTokens,
-  replaceToken,
-  revokeToken,
-  type TokenRow,
-} from './queries.ts'
+import * as queries from './queries.ts'
 
 const TOKEN_BYTES = 32
 
 export const routes = [
   ...[contract.listAllTokens, contract.listTokens].map((list) =>
-    adminList(list, listTokens, present, ({ id }) => [id]),
+    adminList(list, queries.listTokens, present, ({ id }) => [id]),
   ),
 
   adminRoute(contract.createToken, async ({ body }, context) => {
@@ -29,13 +21,14 @@ export const routes = [
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const inOrder = PERMISSIONS.filter((each) => permissions.includes(each))
     const expires_at = checkExpiry(body.expires_at ?? null, context)
-    const row = await createToken(context, { token_hash: hashToken(token), name, permissions: inOrder, expires_at })
+    const created = { token_hash: hashToken(token), name, permissions: inOrder, expires_at }
+    const row = await queries.createToken(context, created)
     if (!row) throw tooManyTokens('revoke one first')
     return { ...present(row), token }
   }),
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
-    const old = found(await findToken(context, token_id), 'Token')
+    const old = found(await queries.findToken(context, token_id), 'Token')
     const { name, permissions } = old
     const { now } = context
     const isOnce = body.expires_at === undefined
@@ -43,21 +36,22 @@ export const routes = [
     const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const successor = { token_hash: hashToken(token), name, permissions, expires_at }
-    const replaced = await replaceToken(context, token_id, successor, now + body.overlap_seconds * 1_000, isOnce)
+    const endsAt = now + body.overlap_seconds * 1_000
+    const replaced = await queries.replaceToken(context, token_id, successor, endsAt, isOnce)
     if (!replaced) throw await explainRefusal(context, token_id, isOnce)
     await end(context, replaced.old)
     return { ...present(replaced.token), token }
   }),
 
   adminRoute(contract.revokeToken, async ({ params: { token_id } }, context) => {
-    const row = found(await revokeToken(context, token_id), 'Token')
+    const row = found(await queries.revokeToken(context, token_id), 'Token')
     await end(context, row)
     return present(row)
   }),
 ]
 
 async function explainRefusal(context: AdminContext, id: number, isOnce: boolean): Promise<ApiError> {
-  const token = found(await findToken(context, id), 'Token')
+  const token = found(await queries.findToken(context, id), 'Token')
   const isActive = token.state === 'active'
   const isRefused = token.isRotated && (isOnce || !isActive)
   // The request that rotated it may have been interrupted before this.
@@ -81,16 +75,16 @@ function checkExpiry(expiresAt: number | null, { now }: AdminContext): number | 
 const ENDED_SECONDS = 90 * 86_400
 
 /** Also keeps the time in milliseconds in KV: Time Travel of the database must not make the token valid again. */
-async function end(context: AdminContext, { token_hash, last_used_at, revoked_at, expires_at }: TokenRow) {
+async function end(context: AdminContext, { token_hash, last_used_at, revoked_at, expires_at }: queries.TokenRow) {
   const endedAt = String(revoked_at ?? expires_at)
   const put = context.env.CACHE.put(`revoked/${token_hash}`, endedAt, { expirationTtl: ENDED_SECONDS })
   const kept = withDeadline(put, BUDGET_MS.cache).catch((error: unknown) => {
     log('revocation_not_kept', { request_id: context.requestId, status: 200, error: nameOf(error) }, 'error')
   })
   // Only a token that was used has an object.
-  await Promise.all([kept, last_used_at === null ? null : invalidateTokens(context, [token_hash])])
+  await Promise.all([kept, last_used_at === null ? null : queries.invalidateTokens(context, [token_hash])])
 }
 
-function present({ token_hash: _, permissions, ...shown }: TokenRow) {
+function present({ token_hash: _, permissions, ...shown }: queries.TokenRow) {
   return { ...withTimes(shown), permissions: permissions.filter(isPermission) }
 }

@@ -70,12 +70,10 @@ export async function createEndpoint(context: AdminContext, endpoint: NewEndpoin
   return row ?? null
 }
 
+type EndpointChange = Partial<Pick<typeof webhookEndpoints.$inferSelect, 'url' | 'event_types' | 'enabled'>>
+
 /** Makes waiting retries due when the endpoint is enabled or gets a new address. */
-export async function updateEndpoint(
-  context: AdminContext,
-  id: string,
-  change: { url?: string; event_types?: string[]; enabled?: boolean },
-) {
+export async function updateEndpoint(context: AdminContext, id: string, change: EndpointChange) {
   const { companyId, db, now } = context
   const isMeant = isEndpoint(companyId, id)
   const hasNewUrl = sql`url <> ${change.url ?? null}`
