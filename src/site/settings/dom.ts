@@ -43,13 +43,6 @@ export function byId(id: string): HTMLElement {
   return element
 }
 
-let lastId = 0
-
-export function newId(): string {
-  lastId += 1
-  return `e${lastId}`
-}
-
 /** Announces a finished action to screen readers, and shows it for a few seconds. */
 export function announce(text: string): void {
   const message = el('p', text)

@@ -1,5 +1,5 @@
 import { RequestError, showError } from './api.ts'
-import { type Attributes, button, type Child, el, type Look, newId, replace } from './dom.ts'
+import { type Attributes, button, type Child, el, type Look, replace } from './dom.ts'
 
 /** The values of a choice with their labels. Values that are numbers come first, in their order. */
 export type Options = Readonly<Record<string, string>>
@@ -23,7 +23,7 @@ export interface Action {
 /** Opens a modal dialog with a form. An error of `send` is shown in it, and the form can be sent again. */
 export function openForm(action: Action, refresh: (done: string | null) => void): void {
   const { label, look, title = label, submit = label, content, send, done } = action
-  const titleId = newId()
+  const titleId = crypto.randomUUID()
   const dialog = el('dialog', { 'aria-labelledby': titleId })
   const close = () => dialog.close()
   const errors = el('div')
@@ -77,7 +77,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
 }
 
 export function field(label: string, input: HTMLInputElement | HTMLSelectElement, hint?: Child): HTMLElement {
-  const id = newId()
+  const id = crypto.randomUUID()
   input.id = id
   if (hint) input.setAttribute('aria-describedby', `${id}-hint`)
   return el(
@@ -116,12 +116,10 @@ export function checkbox(name: string, value: string, label: Child, checked = fa
 
 /** Checkboxes for values such as `clients:read`, grouped by their first part. */
 export function checkboxes(name: string, values: readonly string[], chosen: readonly string[]): HTMLElement {
-  const groupOf = (value: string) => value.replace(/[.:].*/, '')
-  const columns = new Map(values.map((value) => [groupOf(value), el('div')]))
-  for (const value of values) {
-    columns.get(groupOf(value))?.append(checkbox(name, value, el('code', value), chosen.includes(value)))
-  }
-  return el('div', { class: 'grid' }, [...columns.values()])
+  const groups = Map.groupBy(values, (value) => value.replace(/[.:].*/, ''))
+  const show = (value: string) => checkbox(name, value, el('code', value), chosen.includes(value))
+  const columns = Array.from(groups.values(), (group) => el('div', group.map(show)))
+  return el('div', { class: 'grid' }, columns)
 }
 
 export function checked<T extends string>(data: FormData, name: string, values: readonly T[]): T[] {
@@ -129,7 +127,7 @@ export function checked<T extends string>(data: FormData, name: string, values: 
 }
 
 export function secret(what: string, label: string, text: string): Child {
-  const id = newId()
+  const id = crypto.randomUUID()
   const input = el('input', { id, class: 'secret', readonly: true, value: text, spellcheck: 'false' })
   input.addEventListener('focus', () => input.select())
   const status = el('span', { class: 'quiet', role: 'status' })
