@@ -5,6 +5,7 @@ import { openSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { expectedSignature, openResolver, Receiver, Subscriber } from '../../delivery/webhooks/support.ts'
 import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { meterBindings } from '../../support/meter.ts'
 import { insertEndpoint } from '../../support/rows.ts'
 import { breakCalls } from '../../support/wrap-bindings.ts'
 
@@ -307,6 +308,30 @@ describe('a replay', () => {
     expect(ids.slice(0, 3).sort()).toEqual([1, 2, 3].map((each) => `msg_${id.slice(3)}_${each}`))
     expect(ids.slice(3)).toEqual([`msg_${id.slice(3)}_2`])
     expect((await as('GET', path(id))).body.replaying).toBe(false)
+  })
+
+  it('is found among as many changes as there are at the cost of a few rows', async () => {
+    const { id } = await deliverDays()
+    const { env: metered, take } = meterBindings(access.bindings)
+    const measure = async (from: string, to: string) => {
+      const { status } = await adminCallWith(metered, 'POST', path(`${id}/replay`), { from, to })
+      return { status, rows: take().rowsRead }
+    }
+    const none = ['2026-01-05T00:00:00Z', '2026-01-06T00:00:00Z'] as const
+    const few = await measure(...none)
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (4) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+       INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
+       SELECT ?, i, 'clients', '1', 'update', 1, unixepoch('2026-01-10') * 1000 + i FROM n`,
+      company.id,
+    )
+    await sql('UPDATE webhook_endpoints SET position = 5000 WHERE id = ?', id)
+    const many = await measure(...none)
+    expect([few.status, many.status]).toEqual([409, 409])
+    expect(many.rows - few.rows).toBeLessThan(100)
+    expect((await measure('2026-01-10T00:00:00.500Z', '2026-01-10T00:00:00.700Z')).status).toBe(200)
+    const [row] = await sql('SELECT replay_position, replay_end FROM webhook_endpoints WHERE id = ?', id)
+    expect(row).toEqual({ replay_position: 499, replay_end: 699 })
   })
 
   it('waits until the endpoint is enabled', async () => {

@@ -131,6 +131,15 @@ export async function replaceSecret(context: AdminContext, id: string, present: 
   return row ?? null
 }
 
+/** Selects the first change at a time or later. Sequences have no gaps, so halving finds it without an index by time. */
+function firstAt(companyId: number, time: SQL) {
+  const end = (name: 'min' | 'max') =>
+    sql`(SELECT ${sql.raw(name)}(sequence) FROM changes WHERE company_id = ${companyId})`
+  return sql`(WITH RECURSIVE half (low, high) AS (SELECT ${end('min')}, ${end('max')} + 1 UNION ALL
+    SELECT iif(at < ${time}, sequence + 1, low), iif(at < ${time}, high, sequence) FROM half
+    JOIN changes ON company_id = ${companyId} AND sequence = (low + high) / 2 WHERE low < high) SELECT max(low) FROM half)`
+}
+
 /**
  * Starts to deliver the changes of a time span again that the endpoint was already sent.
  *
@@ -138,12 +147,14 @@ export async function replaceSecret(context: AdminContext, id: string, present: 
  */
 export async function startReplay(context: AdminContext, id: string, from: number, to: number) {
   const { companyId, db } = context
-  const sent = sql`SELECT min(c.sequence) AS first, max(c.sequence) AS last
-    FROM changes AS c JOIN webhook_endpoints AS e ON e.company_id = c.company_id AND e.id = ${id}
-    WHERE c.company_id = ${companyId} AND c.at >= max(${from}, e.created_at) AND c.at < ${to} AND c.sequence <= e.position`
+  const own = (column: string) =>
+    sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE ${isEndpoint(companyId, id)})`
+  const first = firstAt(companyId, sql`max(${from}, ${own('created_at')})`)
+  const last = sql`min(${firstAt(companyId, sql`${to}`)} - 1, ${own('position')})`
   const [started, , [endpoint]] = await db.write([
-    statement(sql`UPDATE webhook_endpoints SET replay_position = s.first - 1, replay_end = s.last FROM (${sent}) AS s
-      WHERE ${isEndpoint(companyId, id)} AND replay_end IS NULL AND s.first IS NOT NULL RETURNING id`),
+    statement(sql`UPDATE webhook_endpoints SET replay_position = s.first - 1, replay_end = s.last
+      FROM (SELECT ${first} AS first, ${last} AS last) AS s
+      WHERE ${isEndpoint(companyId, id)} AND replay_end IS NULL AND s.first <= s.last RETURNING id`),
     adminEntry(context, 'webhooks.replay', id, sql`changes() > 0`),
     selectEndpoint(isEndpoint(companyId, id)),
   ])
