@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type ApiResponse, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { batchesOf, create, fresh, rename, type Sent, shapeOf, statusesOf } from './support.ts'
 
@@ -49,7 +50,14 @@ describe('a batch that is sent again with its key', () => {
     expect((await own.call('GET', '/clients')).body.pagination.total).toBe(2)
   })
 
-  it('returns the same transactions', async () => {
+  it('is carried out anew where nothing was', async () => {
+    const headers = keyed()
+    const sent = () => run([{ method: 'POST', path: '/clients', body: {} }], headers)
+    for (const { headers } of [await sent(), await sent()]) expect(headers.get('idempotency-replayed')).toBeNull()
+  })
+
+  it('returns the same transactions, also of one millisecond', async () => {
+    stopTime()
     const [headers, twice] = [keyed(), fresh()]
     const operations = [create(), create(twice), create(twice), create(), create()]
     const first = await run(operations, headers)
