@@ -100,6 +100,7 @@ describe('a batch whose operations name earlier results', () => {
       order(ref('9.client.id')),
       order(ref('client.id')),
       order({ $ref: 2 }),
+      order({ $ref: '2.client.id', id: 1 }),
       order(ref('2.client.company_name')),
       order(ref('2.client.id')),
     ])
@@ -120,6 +121,7 @@ describe('a batch whose operations name earlier results', () => {
       [400, path, 'must name an earlier operation: this one is 8, the first is 0'],
       [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
       [400, path, 'must be the position of an earlier operation and a path in its result, such as 0.client.id'],
+      [400, 'client_id', 'must be a number, not an object'],
       [400, 'client_id', 'must be a number, not a string'],
       [200, undefined, undefined],
     ])

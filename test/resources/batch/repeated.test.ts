@@ -209,8 +209,11 @@ describe('a batch with stale versions', () => {
     const operations = [
       { method: 'PATCH', path: '/orders/abc', body: { title: 'A' }, if_match: 'x' },
       { method: 'PATCH', path: '/orders/1', body, if_match: 'x' },
+      { method: 'PATCH', path: '/orders/1', body: { title: 'A' }, if_match: 'x' },
     ]
-    expect(statusesOf(await run(operations, {}, await mintCompany()))).toEqual([404, 413])
+    const response = await run(operations, {}, await mintCompany())
+    expect(statusesOf(response)).toEqual([404, 413, 400])
+    expect(response.body.results[2].body.error.details.issues[0].path).toBe('if_match')
   })
 
   it('refuses if_match where it would have no effect', async () => {
