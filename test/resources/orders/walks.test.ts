@@ -70,10 +70,18 @@ async function mintTable(table: 'clients' | 'orders', times: readonly (readonly 
     }
     const flag = { change: '', delete: ', deleted = 1', restore: ', deleted = 0' }[each.kind]
     const last = await newest()
+    const id = 2 + (each.row % (last - 1))
+    // An order and a client with the same id are changed, one after the other.
+    await sql('UPDATE companies SET last_change = last_change + 1 WHERE id = ?', company.id)
+    await sql(
+      `INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at, previous_updated_at)
+       SELECT id, last_change, ?2, ?3, 'update', 1, 0, ?4 FROM companies WHERE id = ?1`,
+      ...[company.id, table === 'orders' ? 'clients' : 'orders', id, each.updated],
+    )
     await sql(
       `UPDATE ${table} SET version = version + 1, updated_at = ?3${flag} WHERE company_id = ?1 AND id = ?2`,
       company.id,
-      2 + (each.row % (last - 1)),
+      id,
       each.updated,
     )
   }
