@@ -44,10 +44,11 @@ export interface ApiResponse {
   body: any
 }
 
-/** Done before each file, which may begin with companies of its own. */
-export async function migrate(): Promise<void> {
+/** Done before each file, which may begin with companies of its own. @param isEmpty without a look-alike */
+export async function migrate(isEmpty = false): Promise<void> {
   await applyD1Migrations(env.DB, env.TEST_MIGRATIONS)
   await applyD1Migrations(env.DB_TWO, env.TEST_MIGRATIONS)
+  if (isEmpty) return
   await placeLookAlike('DB')
   await placeLookAlike('DB_TWO')
 }

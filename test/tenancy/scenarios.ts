@@ -47,6 +47,7 @@ const READS = [
   '/orders',
   '/orders?q=order',
   '/orders?q=tee',
+  '/orders?q=tee%201',
   '/orders?q=1001',
   '/orders?q=alpha',
   '/orders?page=2&per_page=1',
@@ -208,7 +209,7 @@ async function writesOfOrders({ send }: Actor) {
   await send('DELETE', '/orders/11')
   await send('PATCH', '/orders/3', { deleted: false, invoice_items: [{ id: 3, title: 'Kept' }, { title: 'Added' }] })
   const lists = { invoice_items: [{ title: 'Put' }], payments: [{ amount: 1 }] }
-  for (const id of ['web-1', 'web-4', 'web-13'])
+  for (const id of ['web-1', 'web-2', 'web-4', 'web-13'])
     await send('PUT', `/orders/by-external-id/${id}`, { title: 'Put', client_id: 1, ...lists })
 }
 
