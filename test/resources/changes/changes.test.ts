@@ -115,15 +115,21 @@ describe('the feed of changes', () => {
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
        INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
-       SELECT id, last_change + i, 'clients', ?2, 'update', 1, 1 FROM n JOIN companies ON id = ?1`,
+       SELECT id, last_change + i, iif(i % 5000 = 4999, 'orders', 'clients'), ?2, 'update', i, 1 FROM n JOIN companies ON id = ?1`,
       ...[company.id, String(id)],
     )
     await sql('UPDATE companies SET last_change = last_change + 12000 WHERE id = ?', company.id)
     await company.call('POST', '/orders', { title: 'Shirts', client_id: id })
     const first = await readPage(company, 'types=orders')
-    expect(first).toMatchObject({ data: [], pagination: { has_more: true } })
+    expect(first).toMatchObject({ data: [{ version: 4999 }], pagination: { has_more: true } })
+    const last = [
+      ['orders', 'update', 9999],
+      ['orders', 'create', 1],
+    ]
     const { entries } = await follow(company, first.pagination.next_cursor, 100, '&types=orders')
-    expect(entries.map(shapeOf)).toEqual([['orders', 'create', 1]])
+    expect(entries.map(shapeOf)).toEqual(last)
+    await sql('DELETE FROM changes WHERE company_id = ? AND sequence <= 6000', company.id)
+    expect((await follow(company, null, 100, '&types=orders')).entries.map(shapeOf)).toEqual(last)
   })
 
   it('keeps changes for 31 days, then returns 410 to a cursor before them', async () => {

@@ -27,10 +27,10 @@ const rows: Row[] = Array.from({ length: 60 }, (_, n) => ({
 const company = await mintCompany()
 await sql(
   `INSERT INTO clients (company_id, id, company_name, company_name_key, phone, phone_key, phone_digits, deleted, external_id, created_at, updated_at)
-   SELECT ?1, value ->> 'id', value ->> 'name', value ->> 'key', value ->> 'digits', value ->> 'digits', value ->> 'digits',
+   SELECT ?1, value ->> 'id', value ->> 'name', value ->> 'key', value ->> 'phone', value ->> 'phone', value ->> 'digits',
      value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
   company.id,
-  JSON.stringify(rows.map((row) => ({ ...row, key: row.name.toUpperCase() }))),
+  JSON.stringify(rows.map((row) => ({ ...row, key: row.name.toUpperCase(), phone: Array.from(row.digits).join(' ') }))),
 )
 
 interface Query {
@@ -59,7 +59,7 @@ const queries = fc.record(
     deleted: fc.constantFrom('exclude', 'include', 'only'),
     updated_since: fc.constantFrom('1970-01-01T00:00:03Z', '1970-01-01T02:00:05.000+02:00', '2030-01-01T00:00:00Z'),
     external_id: fc.constantFrom('E-7', 'E-11', 'E-8'),
-    q: fc.constantFrom('harbor', 'übe', 'Ü', 'z', '555', '5', 'harbor ü', 'nobody'),
+    q: fc.constantFrom('harbor', 'übe', 'Ü', 'z', '555', '55', '5', 'harbor ü', 'nobody'),
   },
   { requiredKeys: [] },
 )
