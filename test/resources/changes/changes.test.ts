@@ -128,6 +128,7 @@ describe('the feed of changes', () => {
     ]
     const { entries } = await follow(company, first.pagination.next_cursor, 100, '&types=orders')
     expect(entries.map(shapeOf)).toEqual(last)
+    expect((await readPage(company, 'types=email_threads&wait=1')).pagination.has_more).toBe(false)
     await sql('DELETE FROM changes WHERE company_id = ? AND sequence <= 6000', company.id)
     expect((await follow(company, null, 100, '&types=orders')).entries.map(shapeOf)).toEqual(last)
   })

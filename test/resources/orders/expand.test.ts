@@ -163,11 +163,20 @@ describe('a list with more lines than a response may have', () => {
     expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
 
     const seen: number[] = []
+    // Clients with the ids of the orders.
+    for (const _ of COUNTS) await large.call('POST', '/clients', { company_name: 'Another' })
     const { pagination } = (await read('/changes?start=latest')).body
-    for (const id of created) await large.call('PATCH', `/orders/${id}`, { title: 'Changed' })
+    for (const id of created) {
+      expect((await large.call('PATCH', `/clients/${id}`, { phone: '1' })).status).toBe(200)
+      await large.call('PATCH', `/orders/${id}`, { title: 'Changed' })
+    }
     for (let cursor = pagination.next_cursor, more = true; more; ) {
       const { body } = await read(`/changes?expand=object&cursor=${cursor}`)
-      expect(body.orders.map(({ id }: Order) => id)).toEqual(body.data.map(({ id }: Order) => id))
+      for (const type of ['clients', 'orders']) {
+        const changed = body.data.filter((change: { type: string }) => change.type === type)
+        expect(body[type].map(({ id }: Order) => id)).toEqual(changed.map(({ id }: Order) => id))
+      }
+      expect(body.data.at(-1).type).toBe(body.pagination.has_more ? 'clients' : 'orders')
       seen.push(...lengthsOf(body.orders))
       cursor = body.pagination.next_cursor
       more = body.pagination.has_more
