@@ -190,6 +190,15 @@ it.each(BATCHES)('a suspension beside another change of the company holds in bot
   ])
 })
 
+it.each(BATCHES)('a name given beside another one is the same in both databases: %i', async (number) => {
+  const { id } = await mintCompany({ home: 'DB_TWO' })
+  const path = `/companies/${id}`
+  const other = () => adminCall('PATCH', path, { name: 'B' })
+  await adminCallWith(interruptedBy(other, number), 'PATCH', path, { name: 'A' })
+  const select = 'SELECT name FROM companies WHERE id = ?'
+  expect(await sqlIn('DB', select, id)).toEqual(await sqlIn('DB_TWO', select, id))
+})
+
 it.each(BATCHES)(
   'an import of a thread beside a PUT of it gives the id of the one that is stored: %i',
   async (number) => {
