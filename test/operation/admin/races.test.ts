@@ -190,6 +190,17 @@ it.each(BATCHES)('a suspension beside another change of the company holds in bot
   ])
 })
 
+it.each([3, 4, 5])('keeps the name that is given in the directory after a move there: %i', async (number) => {
+  const { id } = await mintCompany({ home: 'DB_TWO' })
+  const path = `/companies/${id}`
+  const other = async () => {
+    while (!(await adminCall('POST', `${path}/move`, { database: 'DB' })).body.done);
+    return adminCall('PATCH', path, { name: 'B' })
+  }
+  await adminCallWith(interruptedBy(other, number), 'PATCH', path, { name: 'A' })
+  expect(await sqlIn('DB', 'SELECT name FROM companies WHERE id = ?', id)).toEqual([{ name: 'B' }])
+})
+
 it.each(BATCHES)('a name given beside another one is the same in both databases: %i', async (number) => {
   const { id } = await mintCompany({ home: 'DB_TWO' })
   const path = `/companies/${id}`
