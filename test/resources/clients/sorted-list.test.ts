@@ -74,6 +74,12 @@ describe('the list of clients with sort and filters', () => {
     )
   })
 
+  it.each([1, 2, 3])('has page %i of hits that are deleted and others', async (page) => {
+    const query = { q: 'harbor', deleted: 'include', sort: 'created_at' } as const
+    const { body } = await company.call('GET', `/clients?${new URLSearchParams(query)}&per_page=7&page=${page}`)
+    expect(body.data.map(({ id }: Listed) => id)).toEqual(expected(query).slice(7 * (page - 1), 7 * page))
+  })
+
   it('has every page of more hits than are gathered, behind a filter that another index has', async () => {
     const many = await mintCompany()
     await sql(
