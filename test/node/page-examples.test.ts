@@ -186,6 +186,8 @@ async function serveAdministration() {
   const supplier_b = { base_url: 'https://api.supplier.example/v2', credentials: { account_number: '1', api_key: 'k' } }
   await importSeed(openAdminApi(service), { ...readSampleSeed(AT), integrations: { supplier_b } }, 'The sample company')
   runSql(state, 'DELETE FROM admin_log')
+  // A feed has no gaps.
+  runSql(state, 'DELETE FROM changes')
   runSql(state, 'UPDATE companies SET last_change = 4711')
   for (const [table, rows] of Object.entries(ROWS)) {
     for (const row of rows) {
