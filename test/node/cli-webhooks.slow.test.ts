@@ -114,7 +114,7 @@ describe('npm run webhooks', () => {
   it('says how many changes a disabled endpoint has missed', async () => {
     const state = await stateWithShop()
     const { id } = await create(state, '--url', 'https://hooks.example/')
-    runSql(state, 'UPDATE webhook_endpoints SET position = 0')
+    runSql(state, 'UPDATE webhook_endpoints SET position = 0, replay_position = NULL, replay_end = NULL')
     runSql(state, 'DELETE FROM changes WHERE sequence <= 2')
     expect((await run(state, 'update', id, '--enable')).stdout).toContain('2 older changes are no longer kept')
   })
@@ -133,7 +133,7 @@ describe('npm run webhooks', () => {
     await run(state, 'replay', id, '--from', '2026-01-03T00:00:00Z', '--to', '2026-01-04T00:00:00Z')
     expect(runSql(state, places)).toEqual([{ first: 1, last: 2 }])
     expect((await run(state, 'list')).stdout).toContain('replaying')
-    runSql(state, 'UPDATE webhook_endpoints SET position = 0')
+    runSql(state, 'UPDATE webhook_endpoints SET position = 0, replay_position = NULL, replay_end = NULL')
     expect((await run(state, 'replay', id, '--from', '2026-01-03', '--to', '2026-01-04')).stderr).toContain('No change')
   })
 
