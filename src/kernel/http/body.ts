@@ -70,7 +70,7 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     filled += value.byteLength
     length += value.byteLength
     if (length > limitBytes) {
-      for (const chunk of chunks) releaseBytes(chunk)
+      for (const chunk of [...chunks, value]) releaseBytes(chunk)
       lease.release()
       await discard(reader)
       throw tooLarge(limitBytes)
