@@ -58,7 +58,7 @@ const bytesOf = (table: string, bytes: string, isOfOrder: string) =>
   `coalesce((SELECT sum(300 + ${bytes}) FROM ${table} AS p WHERE p.company_id = orders.company_id AND ${isOfOrder}), 0)`
 const IS_OF_INVOICE =
   'invoice_id = (SELECT id FROM invoices AS v WHERE v.company_id = orders.company_id AND v.project_id = orders.id)'
-/** The parts of a page of orders are in memory with it, and are read by 500. */
+/** The parts of a page of orders are in memory with it: one batch reads them all. */
 const ORDER_PARTS = [
   bytesOf('invoice_items', 'text_bytes', IS_OF_INVOICE),
   bytesOf('payments', 'stored_bytes', IS_OF_INVOICE),
