@@ -90,10 +90,8 @@ export async function copyPage(
   const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
   const next = await findEnd(db, plan, isNext)
   const isOnPage = next ? sql`${isNext} AND ${compare(plan, '<=', next)}` : isNext
-  const selects = parts.map((part) => {
-    const isPart = ofOwners(context, part, sql`SELECT id FROM ${named(table)} WHERE ${isOnPage}`)
-    return selectRows(part, isPart, part.owner ?? 'id')
-  })
+  const ids = sql`SELECT id FROM ${named(table)} WHERE ${isOnPage}`
+  const selects = parts.map((part) => selectRows(part, ofOwners(context, part, ids), part.owner ?? 'id'))
   const read = await db.read([selectRows(plan, isOnPage), ...selects])
   for (const [index, rows] of read.entries()) if (rows.length > 0) await sink(parts[index - 1] ?? plan, rows)
   return { rows: read[0], count: read.flat().length, next }
@@ -137,9 +135,8 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   const conditions = [ofCompany(context, plan)]
   if (after) conditions.push(compare(plan, '>', after))
   if (until) conditions.push(compare(plan, '<=', until))
-  const value = plan.stamp
-    ? sql.raw(plan.stamp)
-    : sql`json_array(${list(columnsOf(plan).map(({ name }) => named(name)))})`
+  const columns = list(columnsOf(plan).map(({ name }) => named(name)))
+  const value = plan.stamp ? sql.raw(plan.stamp) : sql`json_array(${columns})`
   const [rows] = await context.db.read([
     statement<Stamp>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
       FROM ${named(plan.table)} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${STAMPS}`),

@@ -11,6 +11,7 @@ import {
 } from '../../../src/operation/copies/reconcile.ts'
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
+import { noise } from '../../resources/mail/support.ts'
 import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
@@ -119,13 +120,16 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   expect((await call('GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
 })
 
+type Call = Awaited<ReturnType<typeof mintCompany>>['call']
+
 /** A company that is empty since its backup, a token in use, and one step of its restore for each call. */
-async function emptySinceBackup(home: Home = 'DB') {
+async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise<unknown> = async () => {}) {
   await mintCompany({ home })
   const { id, call: send } = await mintCompany({ home })
   const [row = {}] = await sql('SELECT * FROM companies WHERE id = ?', id)
   const { client } = (await send('POST', '/clients', { company_name: 'Acme' })).body
   const { project } = (await send('POST', '/orders', { title: 'Shirts', client_id: client.id })).body
+  await fill(send)
   await backUp(id)
   await wipe(id)
   await insert('companies', { ...row, client_count: 0, order_count: 0 }, home)
@@ -168,6 +172,29 @@ it('a client that a request creates after the company is suspended takes no id o
   expect((await call(token, 'GET', `/clients/${late.body.client.id}`)).body.client.company_name).toBe('Late')
   expect((await call(token, 'GET', `/orders/${project.id}`)).body.project.client_id).toBe(client.id)
 })
+
+it.each<[Home, string]>([
+  ['DB', 'check'],
+  ['DB_TWO', 'check'],
+  ['DB', 'email_threads'],
+  ['DB_TWO', 'email_threads'],
+])(
+  'an email thread that a request writes after the company is suspended stays, without the old content: in %s, behind %s',
+  async (home, last) => {
+    const thread = (text: string) => ({ account_email: 'box@x.example', messages: [{ text }] })
+    const fill = (send: Call) => send('PUT', '/mail/email-threads/t1', thread(noise(2_000_000)))
+    const { id, token, step, isSuspended } = await emptySinceBackup(home, fill)
+    let result = await step()
+    while (!(await isSuspended()) || result.step !== last) result = await step()
+    // Its token is cached as that of a company that is not suspended.
+    expect((await call(token, 'PUT', '/mail/email-threads/t1', thread('Late'))).status).toBe(200)
+    while (!result.done) result = await step()
+    const named = 'SELECT thread_id FROM email_thread_objects WHERE company_id = ? AND thread_id IS NOT NULL'
+    expect(await sqlIn(home, named, id)).toEqual([])
+    const { body } = await call(token, 'GET', '/mail/email-threads/t1?account_email=box@x.example')
+    expect(body.email_thread.messages).toEqual([{ text: 'Late' }])
+  },
+)
 
 it.each([false, true])(
   'a restore is refused if the company gets data while the backup is checked, then is suspended: %s',
