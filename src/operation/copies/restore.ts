@@ -58,6 +58,7 @@ export async function restoreFor(
     if (state.step === 'done') return progressOf(state)
     const plan = await readPlan(context, state.backup)
     for (;;) {
+      const hasTaken: boolean = state.step === 'take'
       const after = await stepRestore(context, plan, state, by)
       if (!after) {
         kv.delete(RESTORE)
@@ -65,7 +66,9 @@ export async function restoreFor(
       }
       state = { ...after, at: Date.now() }
       kv.put(RESTORE, state)
-      if (state.step === 'done' || (Date.now() >= endMs && state.step !== 'take')) return progressOf(state)
+      // Behind the suspension a call ends: the tokens must know of it before there are rows to change.
+      const isOver = Date.now() >= endMs && state.step !== 'take'
+      if (hasTaken || isOver || state.step === 'done') return progressOf(state)
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.

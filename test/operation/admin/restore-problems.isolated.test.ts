@@ -110,7 +110,8 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   const failures: number[] = []
   for (let at = 0; ; at++) {
     left = at
-    const result = await restoreNewest(id)
+    let result = await restoreNewest(id)
+    while (result.body.done === false) result = await restoreNewest(id)
     if (result.body.done) break
     expect(result).toMatchObject(refusal)
     expect(result.headers.get('retry-after')).toBe('10')
@@ -148,13 +149,18 @@ async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
     return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
   }
+  const finish = async () => {
+    let result = await step({}, 60_000)
+    while (!result.done) result = await step({}, 60_000)
+    return result
+  }
   /** Goes on until rows are inserted. */
   const stepToRows = async (until?: string) => {
     while (['check', 'take'].includes((await step({}, 0, until)).step));
   }
   const isSuspended = async () => (await sql('SELECT suspended FROM companies WHERE id = ?', id))[0]?.suspended === 1
   const write = () => call(token, 'POST', '/clients', { company_name: 'Late' })
-  return { id, client, project, token, kept, step, stepToRows, isSuspended, write }
+  return { id, client, project, token, kept, step, finish, stepToRows, isSuspended, write }
 }
 
 it('a client that a request creates after the company is suspended takes no id of the backup', async () => {
@@ -227,24 +233,26 @@ it.each<Home>(['DB', 'DB_TWO'])(
 )
 
 it('a restore starts from the beginning, of any time, where Time Travel has removed its company', async () => {
-  const { id, kept, step, stepToRows } = await emptySinceBackup()
+  const { id, kept, finish, stepToRows } = await emptySinceBackup()
   await stepToRows()
   await wipe(id)
   kept.set(RESTORE, Object.assign({}, kept.get(RESTORE), { untilMs: 0 }))
-  expect(await step({}, 60_000)).toMatchObject({ done: true, differences: [] })
+  expect(await finish()).toMatchObject({ differences: [] })
 })
 
 it('a restore that fails after it has suspended the company continues', async () => {
-  const { kept, step, isSuspended } = await emptySinceBackup()
+  const { kept, step, finish, isSuspended } = await emptySinceBackup()
   const failing = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(new Error('The directory fails.')) }
   // Another database than the directory, which then repeats whether the company is suspended.
-  await expect(step({ database: 'DB_TWO', directory: failing }, 60_000)).rejects.toThrow('The directory fails.')
+  const fail = () => step({ database: 'DB_TWO', directory: failing }, 60_000)
+  expect(await fail()).toMatchObject({ done: false, step: 'check', rows: 0 })
+  await expect(fail()).rejects.toThrow('The directory fails.')
   expect([await isSuspended(), kept.has(RESTORE)]).toEqual([true, true])
-  expect(await step({}, 60_000)).toMatchObject({ done: true })
+  await finish()
 })
 
 it('a restore continues if only the response to the suspension was lost, beside what a late request has added', async () => {
-  const { client, token, step, isSuspended, write } = await emptySinceBackup()
+  const { client, token, step, finish, isSuspended, write } = await emptySinceBackup()
   const db = openDatabase(env.DB)
   const lossy: Database = {
     ...db,
@@ -258,7 +266,7 @@ it('a restore continues if only the response to the suspension was lost, beside 
   // Its token is cached as that of a company that is not suspended.
   const late = await write()
   expect(late.status).toBe(200)
-  expect(await step({}, 60_000)).toMatchObject({ done: true })
+  await finish()
   const names = (await call(token, 'GET', '/clients')).body.data.map((each: { id: number }) => each.id)
   expect(names).toEqual([late.body.client.id, client.id])
 })
@@ -347,7 +355,18 @@ it('an accounting system whose object does not respond counts as failed', async 
   }
 })
 
-it('tokens of a company are invalidated when its restore is complete', async () => {
+it('a restore inserts no row before the tokens in use are refused', async () => {
+  const { id, token } = await emptySinceBackup()
+  await vi.waitUntil(
+    async () => (await sql('SELECT 1 FROM api_tokens WHERE last_used_at > 0 AND company_id = ?', id))[0],
+  )
+  expect((await restoreNewest(id)).body).toMatchObject({ done: false, step: 'check', rows: 0 })
+  expect((await call(token, 'GET', '/clients')).status).toBe(403)
+  while (!(await restoreNewest(id)).body.done);
+  expect((await call(token, 'GET', '/clients')).body.data).toHaveLength(1)
+})
+
+it('tokens of a company are invalidated behind its suspension and when its restore is complete', async () => {
   await mintCompany()
   const { id, token } = await mintCompany()
   await sql('UPDATE api_tokens SET last_used_at = 1 WHERE company_id = ?', id)
@@ -358,19 +377,19 @@ it('tokens of a company are invalidated when its restore is complete', async () 
   }
   const progress = {
     backup: '2026-01-31T00:00:00.000Z',
-    step: 'check',
     rows: 0,
     differences: [],
     accounting: 'none',
   }
-  const restoreOnce = async (done: boolean) => {
-    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, done }) }) }
+  const restoreOnce = async (done: boolean, step: string) => {
+    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, step, done }) }) }
     const bindings = { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }
     const call = { from: '2026-01-31' }
     const { status, body } = await adminCallWith(bindings, 'POST', `/companies/${id}/restore`, call)
-    expect([status, body]).toEqual([200, { ...progress, done }])
-    return forgotten
+    expect([status, body]).toEqual([200, { ...progress, step, done }])
+    return forgotten.splice(0)
   }
-  expect(await restoreOnce(false)).toEqual([])
-  expect(await restoreOnce(true)).toEqual([hashToken(token)])
+  expect(await restoreOnce(false, 'check')).toEqual([hashToken(token)])
+  expect(await restoreOnce(false, 'clients')).toEqual([])
+  expect(await restoreOnce(true, 'done')).toEqual([hashToken(token)])
 })

@@ -23,10 +23,9 @@ export const routes = [
     const objects = env.COMPANY_BACKUP
     const object = objects.get(objects.idFromName(String(companyId)))
     const result = accepted(await object.restore(toAdministrator(context), untilMs))
-    if (result.done) {
-      await invalidateCompany(context, 0)
-      await recordRestore(context, result.backup)
-    }
+    // At its end and, behind the suspension, before the first rows.
+    if (result.done || result.step === 'check') await invalidateCompany(context, 0)
+    if (result.done) await recordRestore(context, result.backup)
     return result
   }),
 
