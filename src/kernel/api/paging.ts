@@ -19,7 +19,7 @@ interface PageQuery {
   updated_since?: unknown
 }
 
-/** What a cursor needs of a request; the rest is missing in the administration, which reads only primaries. */
+/** The part of a request's context that cursors use. The administration, which reads only primaries, has no more. */
 type PageContext = Pick<RequestContext, 'companyId' | 'credentialsKey' | 'now'> &
   Partial<Pick<RequestContext, 'nextCursor' | 'rememberFreshness'>>
 

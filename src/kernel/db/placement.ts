@@ -193,7 +193,7 @@ export function openEach(env: Bindings): { name: string; db: Database }[] {
   return databaseNames(env).map((name) => ({ name, db: openDatabase(bindingOf(env, name)) }))
 }
 
-/** Does the same for every database, in any order. A failure is logged, and keeps no other waiting. @throws the last one */
+/** Does the same for every database, in random order: none is always the last. A failure is logged. @throws the last one */
 export async function forEachDatabase(env: Bindings, work: (db: Database, name: string) => Promise<void>) {
   let failure: { error: unknown } | null = null
   for (const name of databaseNames(env).sort(() => Math.random() - 0.5)) {

@@ -53,7 +53,7 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
   }
   if (!plan.replaced) return insert(conditions).onConflictDoNothing()
   const setWhere = sql`${tableOf(plan.table)}.company_id = ${companyId} AND ${sql.raw(plan.replaced)}`
-  // A thread that a late request has made anew or changed has another id or content.
+  // A thread that a late request has created again or changed has another id or content.
   const isNamed = sql`EXISTS (SELECT 1 FROM email_threads AS t WHERE t.company_id = ${companyId}
     AND t.id = ${read('thread_id')} AND t.content_hash = ${read('content_hash')})`
   return insert([...conditions, isNamed])

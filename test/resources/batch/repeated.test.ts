@@ -50,7 +50,7 @@ describe('a batch that is sent again with its key', () => {
     expect((await own.call('GET', '/clients')).body.pagination.total).toBe(2)
   })
 
-  it('is carried out anew where nothing was', async () => {
+  it('is carried out where nothing was the first time', async () => {
     const headers = keyed()
     const sent = () => run([{ method: 'POST', path: '/clients', body: {} }], headers)
     for (const { headers } of [await sent(), await sent()]) expect(headers.get('idempotency-replayed')).toBeNull()
