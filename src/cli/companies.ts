@@ -105,10 +105,10 @@ await runCommand('companies', HELP, {
   }),
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move),
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport),
-  import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (...given) => {
+  import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (service, { company_id, file }) => {
     // Its modules take half a second to load, which no other action needs.
-    const { importCompany } = await import('./import-company.ts')
-    await importCompany(...given)
+    const { importCompany } = await import('./seed-file.ts')
+    await importCompany(service, company_id, file)
   }),
   backups: request({
     contract: listBackups,

@@ -1,14 +1,15 @@
+import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
 import { describeSyntax } from '../kernel/http/messages.ts'
-import { createImport, readImport } from '../operation/admin/transfers/contract.ts'
+import { createImport, importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
-import { countFile, type Difference, describeCounts } from '../operation/copies/seed/load.ts'
+import { countFile, type Difference, describeCounts, describeDifferences } from '../operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
-import { splitSeedFile } from '../operation/copies/seed/split.ts'
+import { readExport, splitSeedFile, threadOf } from '../operation/copies/seed/split.ts'
 import { type AdminApi, AdminError } from './admin-api.ts'
-import { CommandError } from './command.ts'
+import { CommandError, resolvePath } from './command.ts'
 
 /** Limits the listed problems of a file, so that its one line stays readable. */
 const ISSUES_MAX = 100
@@ -37,7 +38,7 @@ const UNREADABLE: Record<string, string> = {
 }
 
 /** Explains why a file cannot be read, or why `split.ts` refuses it with a `RangeError`. */
-export function unreadable(name: string, error: unknown): unknown {
+function unreadable(name: string, error: unknown): unknown {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (typeof code === 'string') return new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
   return error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
@@ -135,8 +136,59 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
   return { summary, differences }
 }
 
+/**
+ * Loads what `export` printed into an empty company: its rows, held in memory, part after part, then each email thread.
+ * An interrupted import continues with the first part that is missing; threads that are there stay as they are.
+ */
+export async function importCompany(api: AdminApi, company_id: number, name: string): Promise<void> {
+  const path = resolvePath(name)
+  const { file, integrations } = await readExport(linesOf(path, name)).catch((error: unknown) => {
+    throw unreadable(name, error)
+  })
+  const input = { ...file, company: { ...file.company, id: company_id } }
+  const { summary, differences } = await importSeed(api, input, name, true)
+  let [number, threads, added] = [0, 0, 0]
+  for await (const line of linesOf(path, name)) {
+    number += 1
+    const body = threadOf(line)
+    if (body === null) continue
+    // As it is in the file: parsed and written again, its numbers could differ.
+    const sent = api.call(importEmailThread, { params: { company_id }, body: body as never, isRepeatable: true })
+    const { is_new } = await sent.catch((error: unknown) => {
+      const remedy = ` Move company ${company_id} to another database, and run this again.`
+      throw explain(`${name}, line ${number}`, error, remedy)
+    })
+    threads += 1
+    if (is_new) added += 1
+  }
+  console.log(summary)
+  console.log(`Email threads: ${threads}, of which ${added} were new.`)
+  if (integrations.length > 0) {
+    console.error(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
+  }
+  for (const line of describeDifferences(differences)) console.error(line)
+  if (differences.length > 0) throw new CommandError(`Company ${company_id} has other rows than ${name}.`)
+}
+
+/** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */
+async function* linesOf(path: string, name: string): AsyncGenerator<string, void, undefined> {
+  let rest = ''
+  try {
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    for await (const bytes of createReadStream(path, { highWaterMark: 1_048_576 })) {
+      const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+    rest += decoder.decode()
+  } catch (error) {
+    throw unreadable(name, error)
+  }
+  if (rest !== '') yield rest
+}
+
 /** @param remedy of a conflict */
-export function explain(name: string, error: unknown, remedy = ''): unknown {
+function explain(name: string, error: unknown, remedy = ''): unknown {
   if (!(error instanceof AdminError)) return error
   const { status, issues, message } = error
   if (status === 409) return new CommandError(`${name}: ${message}${remedy}`)

@@ -3,8 +3,7 @@ import { type Schema, Validator } from '@cfworker/json-schema'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AdminError } from '../../src/cli/admin-api.ts'
-import { importCompany } from '../../src/cli/import-company.ts'
-import { checkSeed, describeSyntaxError, locateValues, readSeedFile } from '../../src/cli/seed-file.ts'
+import { checkSeed, describeSyntaxError, importCompany, locateValues, readSeedFile } from '../../src/cli/seed-file.ts'
 import type { Connection } from '../../src/cli/target.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { writeSeed } from './cli-support.ts'
@@ -127,7 +126,7 @@ describe('a file that cannot be imported', () => {
   const lines = (...texts: string[]) =>
     writeSeed(['{"type":"company","data":{"id":1,"name":"A"}}', ...texts].join('\n'))
   const importOf = async (path: string) => {
-    const error = await importCompany(service, { company_id: 7, file: path }).catch(({ message }) => message)
+    const error = await importCompany(service, 7, path).catch(({ message }) => message)
     return String(error).replace(path, 'FILE')
   }
 
