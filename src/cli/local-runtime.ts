@@ -7,8 +7,7 @@ import type { MiniflareOptions } from 'miniflare'
 import { areKeys, MALFORMED_KEY } from '../kernel/db/credentials.ts'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError } from './command.ts'
-import { readConfiguration } from './configuration.ts'
-import { PROJECT_ROOT } from './wrangler.ts'
+import { PROJECT_ROOT, readConfiguration } from './wrangler.ts'
 
 /** The secrets of the service in development, as `wrangler dev` reads them. @throws CommandError without them */
 export function readDevVars(file = `${PROJECT_ROOT}.dev.vars`): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {

@@ -1,9 +1,8 @@
 import { mkdirSync } from 'node:fs'
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
-import { CONFIG, readConfiguration, readEnvironment } from './configuration.ts'
 import { readState } from './target.ts'
-import { runWrangler } from './wrangler.ts'
+import { CONFIG, readConfiguration, readEnvironment, runWrangler } from './wrangler.ts'
 
 const HELP = `Applies the migrations of drizzle/ that a database lacks, in their order, to every database of the environment. The
 only command that changes the schema of a deployed database: run it before the Worker that needs it is deployed.

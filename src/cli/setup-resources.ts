@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
 import { CommandError, parseJson } from './command.ts'
-import { type ConfigKey, readEnvironment, writeConfig } from './configuration.ts'
-import { runWrangler } from './wrangler.ts'
+import { type ConfigKey, readEnvironment, runWrangler, writeConfig } from './wrangler.ts'
 
 export interface SetupOptions {
   env: string

@@ -10,8 +10,8 @@ import {
   runCommand,
   TEXT,
 } from './command.ts'
-import { CONFIG } from './configuration.ts'
 import { openAccount, setUp } from './setup-resources.ts'
+import { CONFIG } from './wrangler.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
 // https://developers.cloudflare.com/d1/configuration/data-location/

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { readConfiguration } from '../../../src/cli/configuration.ts'
+import { readConfiguration } from '../../../src/cli/wrangler.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 const DATABASE_ID = 'bench'

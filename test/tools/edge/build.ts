@@ -2,7 +2,7 @@ import { execFileSync, type StdioOptions } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { build as bundle } from 'esbuild'
-import { readConfiguration } from '../../../src/cli/configuration.ts'
+import { readConfiguration } from '../../../src/cli/wrangler.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 

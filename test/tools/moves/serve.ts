@@ -1,6 +1,6 @@
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { readConfiguration } from '../../../src/cli/configuration.ts'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
+import { readConfiguration } from '../../../src/cli/wrangler.ts'
 import { CREDENTIALS_KEY } from '../bench/worker.ts'
 import { ADMIN_TOKEN, NAMES } from './two-databases.ts'
 
