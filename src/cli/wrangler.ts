@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
-import { type Argument, CommandError, resolvePath } from './command.ts'
+import { type Argument, CommandError, parseJson, resolvePath } from './command.ts'
 
 /** With a slash at its end. */
 export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))
@@ -124,4 +124,71 @@ export function setKey(text: string, { table, binding, key }: ConfigKey, value: 
     ? section.replace(present, line)
     : section.replace(marker, (before) => `${before}${line}\n`)
   return sections.with(at, changed).join('')
+}
+
+const TIMEOUT_MS = 30_000
+const PERMISSIONS = 'D1 Edit, Workers KV Storage Edit, Workers R2 Storage Edit and Workers Scripts Edit'
+/** Messages of wrangler for a missing bucket, missing CORS rules and a missing Worker. */
+const ABSENT = /\[code: (10006|10059)\]|Worker "\S+" not found\.|no CORS configuration/
+const REFUSED = /\b403\b|\[code: (9109|10000|10001)\]/
+
+export type Account = ReturnType<typeof openAccount>
+
+/** A dry run prints each call, and makes only those that read: without credentials none, as in an empty account. */
+export function openAccount(isDryRun: boolean, env = process.env, wrangler = runWrangler) {
+  const { CLOUDFLARE_ACCOUNT_ID: id = '', CLOUDFLARE_API_TOKEN: token = '' } = env
+  const hasCredentials = id !== '' && token !== ''
+  if (!hasCredentials && !isDryRun) {
+    throw new CommandError(`Set CLOUDFLARE_ACCOUNT_ID, and CLOUDFLARE_API_TOKEN to a token with ${PERMISSIONS}.`)
+  }
+  if (id && !/^[0-9a-f]{32}$/.test(id)) throw new CommandError('CLOUDFLARE_ACCOUNT_ID must be 32 hexadecimal digits.')
+  if (!hasCredentials) console.error('CLOUDFLARE_ACCOUNT_ID or …_API_TOKEN is not set: the calls for an empty account.')
+
+  const fail = (problem: string): never => {
+    const hint = REFUSED.test(problem) ? ` CLOUDFLARE_API_TOKEN needs ${PERMISSIONS}.` : ''
+    throw new CommandError(`${problem}${hint} Run the command again: it continues where it stopped.`)
+  }
+  const find = async (args: string[]) => {
+    if (isDryRun) console.log(`npx wrangler ${args.join(' ')}`)
+    if (!hasCredentials) return null
+    const output = await wrangler(args).catch(({ message }: Error) => (ABSENT.test(message) ? message : fail(message)))
+    return ABSENT.test(output) ? null : output
+  }
+
+  return {
+    id: id || 'ACCOUNT_ID',
+    isDryRun,
+    /** The output of a command that reads; null if that is missing. */
+    find,
+    async read<T>(schema: z.ZodMiniType<T>, args: string[]): Promise<T | null> {
+      const output = await find(args)
+      if (output === null) return null
+      const { success, data } = z.safeParse(schema, parseJson(output))
+      return success ? data : fail(`wrangler ${args.join(' ')}: unexpected output.`)
+    },
+    /** A dry run prints only the names of what `input`, its standard input, contains. */
+    async change(args: string[], input?: Record<string, unknown>) {
+      const names = input ? `   # reads ${Object.keys(input).join(', ')}` : ''
+      if (isDryRun) return console.log(`npx wrangler ${args.join(' ')}${names}`)
+      await wrangler(args, input && JSON.stringify(input)).catch(({ message }: Error) => fail(message))
+    },
+    /** wrangler has no command for this: https://developers.cloudflare.com/d1/best-practices/read-replication/ */
+    async replicate(database: string) {
+      const { CLOUDFLARE_API_BASE_URL: baseUrl = 'https://api.cloudflare.com/client/v4' } = env
+      const path = `accounts/${id || 'ACCOUNT_ID'}/d1/database/${database}`
+      const body = JSON.stringify({ read_replication: { mode: 'auto' } })
+      if (isDryRun) return console.log(`PATCH ${path} ${body}`)
+      const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' }
+      const signal = AbortSignal.timeout(TIMEOUT_MS)
+      const request = { method: 'PATCH', headers, body, redirect: 'error', signal } as const
+      const response = await fetch(`${baseUrl}/${path}`, request).catch(({ message }: Error) =>
+        fail(`PATCH ${path}: no response (${message}).`),
+      )
+      if (!response.ok) fail(`PATCH ${path}: ${response.status} ${(await response.text()).slice(0, 500)}`)
+    },
+    /** Prints what became of a resource. A dry run has printed its calls instead. */
+    report(resource: string, outcome: string) {
+      if (outcome === 'exists' || !isDryRun) console.log(`${resource}: ${outcome}`)
+    },
+  }
 }
