@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
+import { type Issue, readApiError } from '../client/errors.ts'
+import { parseJson } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
-import { CommandError, parseJson } from './command.ts'
+import { CommandError } from './command.ts'
 
 /** Where the administration API of a service is, and its `ADMIN_TOKEN`. */
 export interface Service {
@@ -27,11 +29,11 @@ export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer
 export class AdminError extends CommandError {
   /** The HTTP status of the API's response; 0 without one. */
   readonly status: number
-  readonly issues: Issue[]
+  readonly issues: readonly Issue[]
   /** After which the request is sent again; null where it must not be. */
   readonly retryMs: number | null
 
-  constructor(message: string, retryMs: number | null, status = 0, issues: Issue[] = []) {
+  constructor(message: string, retryMs: number | null, status = 0, issues: readonly Issue[] = []) {
     super(message)
     this.status = status
     this.issues = issues
@@ -49,10 +51,6 @@ const listPage = z.object({
   data: z.array(z.unknown()),
   pagination: z.object({ next_cursor: z.nullable(z.string()) }),
 })
-const issue = z.object({ path: z.string(), message: z.string() })
-type Issue = z.output<typeof issue>
-const details = z.nullish(z.object({ issues: z.optional(z.array(issue)) }))
-const errorBody = z.object({ error: z.object({ message: z.string(), details }) })
 
 export type AdminApi = ReturnType<typeof openAdminApi>
 
@@ -128,15 +126,13 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
     throw new AdminError(`${service.url} cannot be reached (${code}).`, null)
   })
   if (response.ok) return response
-  const { status } = response
-  const { success, data } = errorBody.safeParse(parseJson(await response.text().catch(() => '')))
-  if (!success) throw isOther(service, response, status >= 500 ? retryMs : null)
-  const { message, details } = data.error
+  const error = readApiError(response, parseJson(await response.text().catch(() => '')))
+  const { status, code, message, issues, retryAfterSeconds } = error
+  if (code === 'unexpected_answer') throw isOther(service, response, status >= 500 ? retryMs : null)
   const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
-  const seconds = Number(response.headers.get('retry-after') ?? Number.NaN)
-  const isBusy = (status === 429 || status === 503) && Number.isFinite(seconds)
-  const pauseMs = isBusy ? seconds * 1000 : status === 503 ? retryMs : null
-  throw new AdminError(text.replace(/\.?$/, '.'), pauseMs, status, details?.issues)
+  const isBusy = (status === 429 || status === 503) && retryAfterSeconds !== null
+  const pauseMs = isBusy ? retryAfterSeconds * 1000 : status === 503 ? retryMs : null
+  throw new AdminError(text.replace(/\.?$/, '.'), pauseMs, status, issues)
 }
 
 /** Milliseconds before a request without a response is sent again; null for one that must not run twice. */

@@ -107,14 +107,6 @@ export function resolvePath(path: string): string {
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
 }
 
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
-
 export interface Command {
   arguments: Arguments
   run: (args: string[], prefix: string) => Promise<void>

@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url'
 import { stripVTControlCharacters } from 'node:util'
 import { parse } from 'smol-toml'
 import * as z from 'zod/mini'
-import { type Argument, CommandError, parseJson, resolvePath } from './command.ts'
+import { parseJson } from '../client/transport.ts'
+import { type Argument, CommandError, resolvePath } from './command.ts'
 
 /** With a slash at its end. */
 export const PROJECT_ROOT = fileURLToPath(new URL('../../', import.meta.url))

@@ -238,7 +238,8 @@ function toQueryString(query: object): string {
   return params.size > 0 ? `?${params}` : ''
 }
 
-function parseJson(text: string): unknown {
+/** Undefined for what is not JSON. */
+export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
