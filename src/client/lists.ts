@@ -135,16 +135,13 @@ export async function* pull(
   }
   const whole = { deleted: 'include', sort: 'id', per_page: MAX_PER_PAGE }
   while (state.list) {
-    const query = { ...whole, cursor: state.cursor ?? undefined }
-    const isClients = state.list === 'clients'
-    const segments = [state.list]
-    const readList = <Item>(query: object) => read<api.Page<Item>>(segments, { signal, query, expects })
-    const clients = isClients ? await readList<api.Client>(query) : null
-    const orders = isClients ? null : await readList<api.ExpandedOrder>({ ...query, expand: EVERYTHING })
-    const page = clients ?? orders
-    const cursor = page && cursorAfter(page)
-    state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : state.list }
-    yield { clients: clients?.data ?? [], orders: orders?.data ?? [], state }
+    const { list } = state
+    const isClients = list === 'clients'
+    const query = { ...whole, cursor: state.cursor ?? undefined, expand: isClients ? undefined : EVERYTHING }
+    const page = await read<api.Page<api.Client | api.ExpandedOrder>>([list], { signal, query, expects })
+    const cursor = cursorAfter(page)
+    state = { ...state, cursor, list: cursor === null ? (isClients ? 'orders' : null) : list }
+    yield { clients: [], orders: [], [list]: page.data, state }
   }
   const query = { cursor: state.changes, types: TYPES, expand: 'object', signal } as const
   for await (const { clients = [], orders = [], pagination } of changes.pages(query)) {
