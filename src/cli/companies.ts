@@ -168,17 +168,14 @@ async function move(service: Connection, { company_id, database }: OfCompany & {
   }
 }
 
-async function writeExport(
-  service: Connection,
-  { company_id, output: name }: OfCompany & { output: string | undefined },
-): Promise<void> {
+async function writeExport(service: Connection, { company_id, output }: OfCompany & { output: string | undefined }) {
   await service.call(api.readCompany, { params: { company_id } })
   const texts = readExport(service, company_id)
-  if (name === undefined) return pipeline(texts, process.stdout, { end: false })
-  const path = resolvePath(name)
+  if (output === undefined) return pipeline(texts, process.stdout, { end: false })
+  const path = resolvePath(output)
   // It may hold personal data.
   const file = await open(path, 'wx', 0o600).catch(({ code }: NodeJS.ErrnoException) => {
-    throw new CommandError(`--output '${name}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
+    throw new CommandError(`--output '${output}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
   })
   await pipeline(texts, file.createWriteStream()).catch(async (error: unknown) => {
     await rm(path, { force: true })

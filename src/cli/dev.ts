@@ -32,7 +32,7 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   try {
     const stop = listenForStop()
     const simulators = await startSimulators()
-    await serve(port, state, simulators.integrations, claim, stop).finally(simulators.close)
+    await serve(port, state, simulators, claim, stop).finally(simulators.close)
   } finally {
     claim.release()
   }
@@ -40,13 +40,7 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
 })
 
 /** Migrates, and runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
-async function serve(
-  port: number,
-  state: string,
-  integrations: Simulators['integrations'],
-  claim: Claim,
-  stop: AbortSignal,
-): Promise<void> {
+async function serve(port: number, state: string, { integrations }: Simulators, claim: Claim, stop: AbortSignal) {
   await (await startRuntime(state, false)).close()
   if (stop.aborted) return
   const url = `http://127.0.0.1:${port}`

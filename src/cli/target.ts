@@ -81,11 +81,7 @@ export function readState(directory?: string, mayBeNew = false): string {
 const record = z.object({ pid: z.int(), url: z.optional(z.url()) })
 
 /** The lock of a state directory, whose files only one runtime may open. */
-export interface Claim {
-  /** Tells other commands where to find the service. */
-  publish: (url: string) => void
-  release: () => void
-}
+export type Claim = NonNullable<ReturnType<typeof tryToClaim>>
 
 /** How long to wait for a process that uses the directory, such as a `dev` that reloads. */
 const PATIENCE_MS = 60_000
@@ -113,7 +109,8 @@ export async function claimState(state: string): Promise<Claim | { url: string }
 }
 
 /** The lock is a transaction of SQLite, which the system ends with its process. */
-function tryToClaim(state: string, file: string): Claim | null {
+function tryToClaim(state: string, file: string) {
+  /** Tells other commands where to find the service. */
   const publish = (url?: string) => writeFileSync(file, JSON.stringify({ pid: process.pid, url }))
   let lock: DatabaseSync | undefined
   try {

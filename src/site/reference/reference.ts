@@ -217,12 +217,7 @@ function successHeadersOf(contract: Contract): HeaderName[] {
   ]
 }
 
-function describeInput(
-  part: 'params' | 'query',
-  contract: Contract,
-  { example }: Described,
-  schemas: SchemaWriter,
-): Parameter[] {
+function describeInput(part: 'params' | 'query', contract: Contract, { example }: Described, schemas: SchemaWriter) {
   const input = contract[part]
   if (!input) return []
   const place = part === 'params' ? 'path' : 'query'
