@@ -158,13 +158,9 @@ export type BatchAnswer = Body<'runBatch'>
 /** One change of an object. `id` is a number, of an email thread a UUID. */
 export type Change = Schemas['Change']
 export type ChangesPage = Omit<Schemas['Changes'], 'orders'> & { orders?: ExpandedOrder[] }
-export type ChangesQuery = CallOptions & {
-  /** The `next_cursor` of an earlier page. Default: the oldest change that is kept, of about 31 days ago. */
-  cursor?: string | undefined
-  /** Default: all that the token may read. */
-  types?: readonly Change['type'][] | undefined
-  /** At most 1,000, the default of `pages` and `follow`. */
-  per_page?: number | undefined
-  /** Adds the clients and orders of the changes: then `per_page` is at most 100. */
-  expand?: 'object' | undefined
-}
+/**
+ * Without a `cursor`, from the oldest change that is kept, of about 31 days ago. `per_page` is at most 1,000, with `expand`
+ * 100: the defaults of `pages` and `follow`.
+ */
+export type ChangesQuery = CallOptions &
+  Omit<Query<'listChanges'>, 'start' | 'types' | 'wait'> & { types?: readonly Change['type'][] | undefined }
