@@ -4,7 +4,7 @@ import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
 import { type Argument, CommandError, optional, required, resolvePath, runCommand } from './command.ts'
 import { listing, operation, plural, toLine } from './operator.ts'
-import { type Connection, TARGET_HELP, target } from './target.ts'
+import { type Connection, target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -18,9 +18,7 @@ there is only one.
 
 'list --state' takes either a state of events (${STATES.join(', ')}) or the directory that holds the data; give it
 twice for both. A directory of such a name is written with a path: ./dead.
-A service sends the events at once. Without one, 'npm run dev' on the data sends them when it runs.
-
-${TARGET_HELP}`
+A service sends the events at once. Without one, 'npm run dev' on the data sends them when it runs.`
 
 const ID = required('ID', idText)
 const CUSTOMER = required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id)

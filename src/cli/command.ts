@@ -24,6 +24,8 @@ export interface Given {
 export interface Argument<T> {
   /** `ID`, `--name NAME`, `--dry-run` or `ID | --all`, in brackets where it may be left out. */
   usage: string
+  /** Lines on its options, for the end of the help. */
+  help?: string
   /** @throws CommandError when the words do not fit */
   read: (given: Given[]) => T
 }
@@ -124,7 +126,8 @@ export async function runCommand(name: string, help: string, given: Command | Re
   const prefix = `npm run ${name} --`
   const actions = isCommand(given) ? { '': given } : given
   const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`.trim(), each.arguments))
-  const text = `${usages.join('\n')}\n\n${help}`
+  const described = Object.values(actions).flatMap((each) => Object.values(each.arguments))
+  const text = [usages.join('\n'), help, ...new Set(described.flatMap((each) => each.help ?? []))].join('\n\n')
   const args = process.argv.slice(2)
   process.stdout.on('error', (error) => {
     if (!isClosedPipe(error)) throw error

@@ -10,7 +10,7 @@ import { listBackups, recoverDeployment, restoreCompany } from '../operation/adm
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
-import { type Connection, TARGET_HELP, target } from './target.ts'
+import { type Connection, target } from './target.ts'
 
 const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
 to another database while it is used, and continues after an interruption; with the present database it takes a move
@@ -31,9 +31,7 @@ those that were assigned before, revokes again what was revoked since, and pause
   --to NAME        the same
   --role ROLE      owner or developer
   --output FILE    a new file for the export, by default standard output
-  --from DATE      the newest backup with data until this day (2026-01-31, UTC), or this time (2026-01-31T12:00:00Z)
-
-${TARGET_HELP}`
+  --from DATE      the newest backup with data until this day (2026-01-31, UTC), or this time (2026-01-31T12:00:00Z)`
 
 const ID = required('ID', idText)
 const EMAIL = required('EMAIL', emailAddress('must be an email address').check(z.trim(), z.toLowerCase()))

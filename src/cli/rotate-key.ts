@@ -1,13 +1,10 @@
 import { rotateKey } from '../operation/admin/databases/contract.ts'
 import { CommandError, runCommand } from './command.ts'
 import { operation, plural } from './operator.ts'
-import { TARGET_HELP } from './target.ts'
 
 const HELP = `Encrypts everything with the new key that is still encrypted with an old one. First set CREDENTIALS_KEY of the service
 to 'NEW,OLD'. 31 days after this command has ended without an error no cursor needs OLD: remove it, and store it for
-backups, which are kept for 35 days. A command that was interrupted is run again.
-
-${TARGET_HELP}`
+backups, which are kept for 35 days. A command that was interrupted is run again.`
 
 const rotation = operation({}, async (service) => {
   let done = 0

@@ -1,13 +1,11 @@
 import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { command, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { importSeed, readSeedFile } from './seed-file.ts'
-import { connect, TARGET_HELP, target } from './target.ts'
+import { connect, target } from './target.ts'
 
 const HELP = `Loads one company's data. The same file twice changes nothing; clients and orders that exist are not changed. A large
 file is loaded in parts: a command that was interrupted is run again.
-The format is that of src/cli/seed-file.schema.json, an example src/cli/sample-company.json.
-
-${TARGET_HELP}`
+The format is that of src/cli/seed-file.schema.json, an example src/cli/sample-company.json.`
 
 const ARGUMENTS = { file: required('FILE.json', TEXT), target: target({ mayBeNew: true }) }
 

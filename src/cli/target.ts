@@ -11,7 +11,7 @@ import { PROJECT_ROOT } from './wrangler.ts'
 
 export type Target = { state: string } | Service
 
-export const TARGET_HELP = `  --state DIR   the local data in this directory, by default .wrangler/state
+const HELP = `  --state DIR   the local data in this directory, by default .wrangler/state
   --remote URL  the service at this address, by default CRM_API_URL of the environment, where it is set;
                 CRM_ADMIN_TOKEN is the service's ADMIN_TOKEN`
 
@@ -19,6 +19,7 @@ export const TARGET_HELP = `  --state DIR   the local data in this directory, by
 export function target({ mayBeNew = false, words = [] as readonly string[] } = {}): Argument<Target> {
   return {
     usage: '[--state DIR | --remote URL]',
+    help: HELP,
     read: (given) => {
       const chosen = onlyOne(given.filter(({ text }) => !words.includes(text)))
       if (chosen?.name === '--state') return { state: readState(chosen.text, mayBeNew) }

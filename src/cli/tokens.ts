@@ -5,7 +5,6 @@ import { readCompany } from '../operation/admin/companies/contract.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
 import { CommandError, optional, required, runCommand } from './command.ts'
 import { listing, operation, request, someOf, time } from './operator.ts'
-import { TARGET_HELP } from './target.ts'
 
 const HELP = `'create' prints a new token once, alone on standard output with 'npm run -s'. 'list' shows names, permissions
 and times. 'rotate' prints the successor of one in the same way, and ends the old one. 'revoke' ends one, everywhere
@@ -17,8 +16,6 @@ a rotation count until the old one ends: with ${api.ACTIVE_TOKENS_MAX} of them u
   --permissions a,b  some of those below; by default all
   --expires DATE     the last day (2027-01-31, UTC), or a date-time with an offset; by default never
   --overlap TIME     how long the old token stays valid, such as 15m, 24h or 7d, the most; by default 24h
-
-${TARGET_HELP}
 
 Permissions:
   ${PERMISSIONS.join(', ')}`

@@ -4,7 +4,6 @@ import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/webhooks/contract.ts'
 import { type Argument, onlyOne, optional, required, runCommand, TEXT } from './command.ts'
 import { listing, request, shortTime, someOf, time } from './operator.ts'
-import { TARGET_HELP } from './target.ts'
 
 const HELP = `Manages the addresses to which a company's changes are delivered, signed by the Standard Webhooks convention.
 
@@ -20,8 +19,6 @@ span again, before new ones. 'deliveries' lists the changes that failed, and tho
   --events a,b  some of those below; by default all
   --from TIME   a date (2026-01-31, UTC) or a date-time with an offset
   --to TIME     the same; a date is included
-
-${TARGET_HELP}
 
 Events:
   ${EVENT_TYPES.slice(0, 6).join(', ')},
