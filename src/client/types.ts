@@ -93,9 +93,7 @@ export type OrderListQuery = CallOptions &
     expand?: readonly Expansion[] | undefined
   }
 /** What a list can add to its orders. */
-export type Expansion =
-  | ('totals' | 'client' | 'invoice' | 'invoice_items')
-  | ('payments' | 'tax' | 'order_status' | 'artworks')
+export type Expansion = Exclude<keyof ListedOrder, keyof Project>
 /** Parts are there as far as they were expanded. */
 export type ListedOrder = Schemas['ListedOrder']
 /** With every part. */
