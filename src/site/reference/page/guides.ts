@@ -2,21 +2,9 @@ import { type Html, html, renderHead, renderMarkdown } from './html.ts'
 
 /** The guides by their readers, in the order in which they are listed; each is `src/site/guides/NAME.md`. */
 export const GUIDES: Record<string, readonly string[]> = {
-  Integrators: [
-    ...['first-request', 'syncing', 'two-way', 'errors', 'rate-limits', 'mail', 'webhooks', 'files', 'versions'],
-  ],
-  Operators: [
-    'deploy',
-    'secrets',
-    'companies',
-    'integrations',
-    'backups',
-    'databases',
-    'monitoring',
-    'upgrades',
-    'costs',
-  ],
-  Engineers: ['architecture', 'decisions', 'performance', 'reliability'],
+  Integrators: 'first-request syncing two-way errors rate-limits mail webhooks files versions'.split(' '),
+  Operators: 'deploy secrets companies integrations backups databases monitoring upgrades costs'.split(' '),
+  Engineers: 'architecture decisions performance reliability'.split(' '),
 }
 
 export interface Guide {
