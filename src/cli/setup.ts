@@ -64,20 +64,14 @@ export const ARGUMENTS = {
   config: CONFIG,
 }
 
-export interface SetupOptions {
-  env: string
-  config: string
-  location: string | null
-  jurisdiction: string | null
-  secrets: NodeJS.Dict<string>
-}
+type Options = { env: string; config: string; at: ReturnType<typeof LOCATION.read> }
 
 const CORS_FILE = 'src/resources/files/cors-rules.json'
 
 /** Changes nothing that exists: a second run completes an interrupted one. */
-export async function setUp(account: Account, options: SetupOptions): Promise<void> {
-  const { config, env, location, jurisdiction } = options
-  const secrets = { ...options.secrets }
+export async function setUp(account: Account, { config, env, at }: Options, given: NodeJS.Dict<string>) {
+  const { location, jurisdiction } = at
+  const secrets = { ...given }
   const named = readEnvironment(config, env)
   const moved = named.r2_buckets.find(
     (bucket) => bucket.jurisdiction !== undefined && bucket.jurisdiction !== jurisdiction,
@@ -221,9 +215,9 @@ async function putSecrets(account: Account, worker: string, given: NodeJS.Dict<s
   if (!given.STORAGE_ACCESS_KEY_ID && !has('STORAGE_ACCESS_KEY_ID')) console.error(NEEDS_STORAGE)
 }
 
-const setup = command(ARGUMENTS, async ({ at, isDryRun, ...rest }) => {
-  await setUp(openAccount(isDryRun), { ...rest, ...at, secrets: readSecrets() })
-  const next = `npm run migrate -- --env ${rest.env}, npx wrangler deploy --env ${rest.env}`
+const setup = command(ARGUMENTS, async ({ isDryRun, ...options }) => {
+  await setUp(openAccount(isDryRun), options, readSecrets())
+  const next = `npm run migrate -- --env ${options.env}, npx wrangler deploy --env ${options.env}`
   console.log(isDryRun ? `Nothing was changed. After the setup: ${next}` : `Next: ${next}`)
 })
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
 import * as z from 'zod/mini'
 import { CommandError } from '../../src/cli/command.ts'
-import { type SetupOptions, setUp } from '../../src/cli/setup.ts'
+import { setUp } from '../../src/cli/setup.ts'
 import { openAccount } from '../../src/cli/wrangler.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 import { startCommand } from './cli-support.ts'
@@ -121,22 +121,22 @@ const replyOf = z.object({
 /** Runs setup in this process, and returns what it printed; an error has that too. */
 export async function setUpHere(
   api: AccountApi,
-  given: Partial<SetupOptions> & { config: string; isDryRun?: boolean },
+  given: {
+    config: string
+    env?: string
+    location?: string | null
+    jurisdiction?: string
+    secrets?: NodeJS.Dict<string>
+    isDryRun?: boolean
+  },
 ) {
-  const { isDryRun = false } = given
-  const options = {
-    env: 'production',
-    isDryRun,
-    location: 'weur',
-    jurisdiction: null,
-    secrets: {},
-    ...given,
-  }
+  const { config, env = 'production', location = 'weur', jurisdiction = null, secrets = {}, isDryRun = false } = given
+  const options = { config, env, at: { location, jurisdiction } }
   const lines: string[] = []
   const log = vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(`${text}\n`))
   const silent = vi.spyOn(console, 'error').mockReturnValue()
   try {
-    await setUp(openAccount(isDryRun, api.env, fakeWrangler(api)), options)
+    await setUp(openAccount(isDryRun, api.env, fakeWrangler(api)), options, secrets)
   } catch (error) {
     throw Object.assign(error instanceof Error ? error : new Error(), { printed: lines.join('') })
   } finally {
