@@ -73,9 +73,7 @@ export async function setUp(account: Account, { config, env, at }: Options, give
   const { location, jurisdiction } = at
   const secrets = { ...given }
   const named = readEnvironment(config, env)
-  const moved = named.r2_buckets.find(
-    (bucket) => bucket.jurisdiction !== undefined && bucket.jurisdiction !== jurisdiction,
-  )
+  const moved = named.r2_buckets.find((bucket) => (bucket.jurisdiction ?? jurisdiction) !== jurisdiction)
   if (moved) throw new CommandError(`wrangler.toml: ${moved.bucket_name} is in jurisdiction ${moved.jurisdiction}.`)
   const write = (where: ConfigKey, value: string) => {
     const { table, binding, key } = where
