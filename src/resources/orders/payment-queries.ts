@@ -5,14 +5,20 @@ import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow, jsonRow, paymentColumns } from '../../kernel/db/columns.ts'
 import { type KeyName, resultStatement, type Write } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
-import { companies, orders, payments } from '../../kernel/db/schema.ts'
+import { companies, payments } from '../../kernel/db/schema.ts'
 import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
-import { type ChangedJson, changedJson, decodeChanged } from './change-sql.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
 import { toHundredths } from './totals.ts'
-import { conditionalWriterOf, versionGuard } from './write-queries.ts'
-import { isInvoice, isLive, isOrder, NEXT_VERSION, type PAYMENTS } from './write-sql.ts'
+import {
+  type ChangedJson,
+  changedJson,
+  changedOrder,
+  conditionalWriterOf,
+  decodeChanged,
+  versionGuard,
+} from './write-queries.ts'
+import { isInvoice, isLive, isOrder, type PAYMENTS } from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 
@@ -37,10 +43,7 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
       delete: () => orm.delete(payments).where(isOne),
     }[action]()
     const others = {
-      order: orm
-        .update(orders)
-        .set({ updated_at: sql`${p.now}`, version: NEXT_VERSION })
-        .where(sql`${isOrder(p)} AND ${when}`),
+      order: changedOrder(p, sql`${isOrder(p)} AND ${when}`),
       event: accountingEvent(p, 'update', sql`${orderId}`, when),
       audit: auditEntry(p, `payment.${action}`, sql`${id}`, when),
       result: resultStatement(

@@ -22,8 +22,6 @@ export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updat
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
   AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
 
-export const NEXT_VERSION = sql`version + 1`
-
 /**
  * The values of the fields that are sent, by column, with the lists as JSON, and whether an accounting event is
  * requested.
@@ -43,7 +41,7 @@ export function columnValues(body: OrderFields & { payments?: NewPayment[] | und
     tax_id: fields.tax_id === 0 ? null : fields.tax_id,
     discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
     requested: accounting_sync_enabled,
-    items: items && JSON.stringify(items),
+    invoice_items: items && JSON.stringify(items),
     payments: paid && JSON.stringify(paid),
   }
 }
@@ -157,7 +155,7 @@ export const unknownLines = (json: Placeholder, owner: Owner) => sql`SELECT item
 const elements = (sent: SQL, condition: SQL) => sql`(SELECT * FROM (${sent}) WHERE ${condition} LIMIT -1) AS item`
 
 /** Replaces a list of an invoice, which is empty if that `isNew`. Equal elements are not written. @param sent as {@link byId} */
-export function listStatements(list: List, owner: Owner, sent: SQL, isAllowed: SQL, isNew: boolean) {
+export function listStatements(list: List, owner: Owner, sent: SQL, isAllowed: SQL, isNew = false) {
   const { table, columns, lastId } = list
   const name = getTableName(table)
   const isStored = isOf(table, owner)
