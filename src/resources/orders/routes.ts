@@ -3,9 +3,16 @@ import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import { CHARACTERS_MAX, ELEMENTS_MAX, type OrderRow } from './parts-sql.ts'
+import {
+  CHARACTERS_MAX,
+  ELEMENTS_MAX,
+  type OrderRow,
+  presentListed,
+  presentOrder,
+  presentParts,
+  presentPayment,
+} from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
-import { presentListed, presentOrder, presentParts, presentPayment } from './present.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { type Changed, changeOf, creationOf, orderReplacementOf } from './write-queries.ts'
 
