@@ -42,28 +42,15 @@ export async function findPayments({ db, companyId }: CompanyContext, orderId: n
   return (await db.read([paidOrder.whole({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
 }
 
-const statuses = prepare((p: Placeholders<'companyId'>) =>
-  orm
-    .select(statusColumns)
-    .from(orderStatuses)
-    .where(sql`${orderStatuses.company_id} = ${p.companyId} AND ${orderStatuses.deleted} = 0`)
-    .orderBy(orderStatuses.position, orderStatuses.id),
-)
-
 export async function findStatuses({ db, companyId }: CompanyContext) {
-  return (await db.read([statuses({ companyId })]))[0]
+  const { company_id, deleted, position, id } = orderStatuses
+  const isListed = sql`${company_id} = ${companyId} AND ${deleted} = 0`
+  return (await db.read([orm.select(statusColumns).from(orderStatuses).where(isListed).orderBy(position, id)]))[0]
 }
 
-const allTaxes = prepare((p: Placeholders<'companyId'>) =>
-  orm
-    .select(taxColumns)
-    .from(taxes)
-    .where(sql`${taxes.company_id} = ${p.companyId} AND ${taxes.deleted} = 0`)
-    .orderBy(taxes.id),
-)
-
 export async function findTaxes({ db, companyId }: CompanyContext) {
-  return (await db.read([allTaxes({ companyId })]))[0]
+  const isListed = sql`${taxes.company_id} = ${companyId} AND ${taxes.deleted} = 0`
+  return (await db.read([orm.select(taxColumns).from(taxes).where(isListed).orderBy(taxes.id)]))[0]
 }
 
 /** Up to so many orders of each status are gathered for a page of several. */

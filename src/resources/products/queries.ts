@@ -25,7 +25,8 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   const words = wordsSearch(q)
   const { companyId } = context
   const search = words && { companyId, slot: OWN_SLOT, ...words }
-  const items = search ? matchingItems(search) : newestItems({ companyId })
+  const newest = orm.select().from(catalogItems).where(isVisibleItemOf(companyId)).orderBy(desc(catalogItems.id))
+  const items = search ? matchingItems(search) : newest.limit(NEWEST)
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
     isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
@@ -34,12 +35,8 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   return { items: local, lines, integrations }
 }
 
-const isVisibleItemOf = (companyId: Placeholder) =>
+const isVisibleItemOf = (companyId: number | Placeholder) =>
   sql`${catalogItems.company_id} = ${companyId} AND ${catalogItems.deleted} = 0`
-
-const newestItems = prepare((p: Placeholders<'companyId'>) =>
-  orm.select().from(catalogItems).where(isVisibleItemOf(p.companyId)).orderBy(desc(catalogItems.id)).limit(NEWEST),
-)
 
 type Search = Placeholders<'companyId' | 'slot' | 'match', 'compared'>
 
