@@ -23,8 +23,8 @@ export type SupplierResult = { state: Exclude<SourceState, 'failed'>; items: unk
 const metadataSchema = z.object({ fetchedAt: z.number(), account: z.number() })
 type Entry = z.output<typeof metadataSchema> & { items: unknown[] }
 
-/** A lookup of one company; `id` is unique to both. */
-type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; id: string }
+/** A lookup of one company. Hashed, its key has a length that KV accepts and reveals nothing of the lookup. */
+type CompanyLookup = { context: RequestContext; supplier: Supplier; lookup: Lookup; key: string }
 
 /** This isolate's own writes of the last minute, for which KV may cache that a key has no value. */
 const recentEntries = new LruCache<string, Entry & { length: number }>({
@@ -55,12 +55,13 @@ const breakers = new LruCache<string, Breaker>({ maxWeight: 10_000 })
  * The integration is `unknown` while the database fails. `deadline` is in milliseconds since the epoch.
  */
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
-  const own = { context, supplier, lookup, id: `${context.companyId}/${supplier.name}/${lookup.name}` }
+  const key = `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash('sha256', lookup.name)}`
+  const own = { context, supplier, lookup, key }
   const cached = readCache(own)
   return async (integration: Integration | 'unknown', deadline: number): Promise<SupplierResult> => {
     const read = await cached
     // A call in flight during the cache read may have ended since.
-    const entry = recentEntries.get(own.id) ?? read
+    const entry = recentEntries.get(own.key) ?? read
     const now = Date.now()
     const freshness = entry ? freshnessOf(entry.fetchedAt, lifetimeOf(lookup, entry.items), now) : 'expired'
     const usable = freshness !== 'expired' ? entry : null
@@ -92,10 +93,10 @@ function lifetimeOf({ emptyLifetime }: Lookup, items: unknown[]): Lifetime {
 const failed = (reason: Failed['reason'], cause: string): Failed => ({ state: 'failed', items: [], reason, cause })
 
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
-  const recent = recentEntries.get(own.id)
+  const recent = recentEntries.get(own.key)
   if (recent) return recent
   try {
-    const read = own.context.cache.getWithMetadata<unknown[]>(keyOf(own), 'json')
+    const read = own.context.cache.getWithMetadata<unknown[]>(own.key, 'json')
     const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
     const parsed = metadataSchema.safeParse(metadata)
     return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
@@ -108,15 +109,10 @@ async function readCache(own: CompanyLookup): Promise<Entry | null> {
 async function writeCache(own: CompanyLookup, items: unknown[], account: number): Promise<void> {
   const text = JSON.stringify(items)
   const metadata = { fetchedAt: Date.now(), account }
-  recentEntries.set(own.id, { items, ...metadata, length: text.length })
+  recentEntries.set(own.key, { items, ...metadata, length: text.length })
   const expirationTtl = Math.ceil(lifetimeOf(own.lookup, items).maxAgeMs / 1000)
-  const put = async () => own.context.cache.put(keyOf(own), text, { metadata, expirationTtl })
+  const put = async () => own.context.cache.put(own.key, text, { metadata, expirationTtl })
   await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)
-}
-
-/** The key in KV is hashed, so that it has an accepted length and reveals nothing of the lookup. */
-function keyOf({ context, supplier, lookup }: CompanyLookup): string {
-  return `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash('sha256', lookup.name)}`
 }
 
 /** Calls the supplier, or joins the same call of the same account. Never rejects. */
