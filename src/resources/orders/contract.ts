@@ -18,20 +18,18 @@ import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts
 import {
   AMOUNT_MAX,
   decimals,
-  items,
-  LISTS_LIMIT_BYTES,
-  newPayment,
-  ordersLists,
-  paymentChanges,
-} from './element-contract.ts'
-import {
   EXPANSIONS,
   fullOrder,
   invoice,
   invoiceItem,
+  items,
+  LISTS_LIMIT_BYTES,
   listedOrder,
+  newPayment,
   orderStatus,
+  ordersLists,
   payment,
+  paymentChanges,
   project,
   tax,
 } from './shapes.ts'

@@ -8,7 +8,7 @@ import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
 import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
-import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './element-contract.ts'
+import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './shapes.ts'
 import { toHundredths } from './totals.ts'
 import {
   type ChangedJson,

@@ -5,7 +5,7 @@ import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
 import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
 import type { Issue } from '../../kernel/http/errors.ts'
 import type { OrderFields } from './contract.ts'
-import type { NewPayment } from './element-contract.ts'
+import type { NewPayment } from './shapes.ts'
 import { toHundredths } from './totals.ts'
 
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
