@@ -79,20 +79,6 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
   }
 }
 
-/** The columns of one table for a query whose rows `mapRows` gets as they are stored. */
-export function storedRow<T extends Record<string, SQLiteColumn>>(columns: T) {
-  const entries = Object.entries(columns)
-  const read = entries.filter(([, column]) => !isPlain(column))
-  return {
-    selected: Object.fromEntries(entries.map(([name, column]) => [name, sql`${column}`.as(name)])),
-    /** Changes the row itself: a copy takes longer than its JSON. */
-    decode: (row: Record<string, unknown>) => {
-      for (const [name, column] of read) if (row[name] !== null) row[name] = column.mapFromDriverValue(row[name])
-      return row as RowOf<T>
-    },
-  }
-}
-
 const isPlain = (column: SQLiteColumn) => column.mapFromDriverValue === Column.prototype.mapFromDriverValue
 
 /** Values by column; a missing column gets its default. */

@@ -1,8 +1,8 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, clientColumns, insertRow, jsonRow, type RowOf, storedRow } from '../../kernel/db/columns.ts'
+import { OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
+import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import {
@@ -45,32 +45,29 @@ export async function listClients(context: RequestContext, query: ClientList, st
   const search = text === '' ? {} : { slot: OWN_SLOT, ...clientSearch(text) }
   const values = { companyId, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted })
-  const found = await readPage(
+  return readPage(
     db,
     sortOf(sort),
     start,
-    (start) => mapRows(page({ ...values, ...start }), (rows: Parameters<typeof readRow>[0][]) => rows.map(readRow)),
+    (start) => page({ ...values, ...start }),
     () => whole({ ...values, limit: 0 }),
   )
-  return { ...found, rows: found.rows.map(({ row }) => row) }
 }
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
 type ListedValues = ListValues &
   Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits' | 'isLong'>
 
-const CLIENT = storedRow(clientColumns)
-
-const readRow = ({ sort_value, ...client }: { sort_value: string | number }) => {
-  return { row: CLIENT.decode(client), sortValue: sort_value }
-}
+const CLIENT = jsonRow(clientColumns)
 
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: ListedValues) => {
     const { ids, order } = idsOfPage(listOf(variant, p))
     const isOnPage = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = page_id`
-    const selected = { ...CLIENT.selected, sort_value: sql`page.sort_value`.as('sort_value') }
-    return orm.select(selected).from(sql`(${ids}) AS page CROSS JOIN ${clients} ON ${isOnPage}`).orderBy(order)
+    return orm
+      .select({ row: CLIENT.row.as('row'), sortValue: sql<string | number>`sort_value`.as('value') })
+      .from(sql`(${ids}) AS page CROSS JOIN ${clients} ON ${isOnPage}`)
+      .orderBy(order)
   }),
   whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p), sql`companies.client_count`)),
 }))
@@ -122,8 +119,6 @@ function hitsOf({ slot, match, id }: ListedValues, direction: 'ASC' | 'DESC', is
 
 type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName>
 
-const client = jsonRow(clientColumns)
-
 const insertion = (p: Change) =>
   insertRow(
     clients,
@@ -137,7 +132,7 @@ const creation = prepareNamed((p: Change) => {
   return {
     client: insertion(p),
     audit: auditEntry(p, 'client.create', created),
-    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isCreated}`),
+    result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${isCreated}`),
   }
 })
 
@@ -148,7 +143,7 @@ export function creationOf(context: RequestContext, fields: NewClient): Write<Cl
 
 function decodeCreated(result: string | null): ClientRow {
   if (result === null) throw new Error('An insert returned no row.')
-  return client.decode(result)
+  return CLIENT.decode(result)
 }
 
 const valuesOf = (p: Change) => assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
@@ -164,7 +159,7 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) 
     ...(p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)) }),
     audit: auditEntry(p, action, id, sql`EXISTS ${id}`),
     client: orm.update(clients).set(valuesOf(p)).where(isClient(p)),
-    result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
+    result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
   }
 })
 
@@ -177,7 +172,7 @@ export function changeOf(context: RequestContext, key: ClientKey, fields: Client
     // name another client.
     isIdempotent: 'clientId' in key && versions === undefined,
     isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
-    read: (result) => (result === null ? undefined : client.decode(result)),
+    read: (result) => (result === null ? undefined : CLIENT.decode(result)),
   }
 }
 
@@ -189,7 +184,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
     set: valuesOf(p),
   }),
   audit: auditEntry(p, 'client.write', sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`),
-  result: resultStatement(p, sql`SELECT ${client.row} FROM ${clients} WHERE ${isClient(p)}`),
+  result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${isClient(p)}`),
 }))
 
 const externalGuards = externalGuardsOf('clients')

@@ -18,7 +18,7 @@ export const routes = [
   route(contract.listClients, async ({ query }, context) => {
     const { start, pagination } = openPage(contract.listClients, query, context)
     const page = await listClients(context, query, start)
-    return { data: page.rows.map(withIsoTimes), pagination: await pagination(page) }
+    return { data: page.rows.map(({ row }) => withIsoTimes(row)), pagination: await pagination(page) }
   }),
   route(contract.readClient, async (input, context) => reply(await findClient(context, keyOf(input)))),
   route(contract.readClientByExternalId, async ({ params }, context) =>
