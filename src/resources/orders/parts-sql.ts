@@ -18,7 +18,6 @@ import { invoices, orderStatuses, orders, taxes } from '../../kernel/db/schema.t
 import type { listOrders, readOrder } from './contract.ts'
 import { EXPANSIONS, type Expansion } from './shapes.ts'
 import { computeTotals, fromCents, lineTotal } from './totals.ts'
-import { isKept } from './write-sql.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
 const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
@@ -51,6 +50,9 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 /** Selects a list of an order {@link WITH_INVOICE} as JSON. */
 export const listJson = (name: ListName) =>
   sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
+
+/** For an invoice and its order: not deleted, or only with the order. One deleted alone before it has a lower time. */
+export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at >= orders.updated_at)`
 
 const INVOICES = sql`LEFT JOIN invoices ON invoices.company_id = orders.company_id
     AND invoices.project_id = orders.id AND ${isKept}`

@@ -10,15 +10,8 @@ import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './shapes.ts'
 import { toHundredths } from './totals.ts'
-import {
-  type ChangedJson,
-  changedJson,
-  changedOrder,
-  conditionalWriterOf,
-  decodeChanged,
-  versionGuard,
-} from './write-queries.ts'
-import { isInvoice, isLive, isOrder, type PAYMENTS } from './write-sql.ts'
+import { type ChangedJson, conditionalWriterOf, decodeChanged } from './write-queries.ts'
+import { changedJson, changedOrder, isInvoice, isLive, isOrder, type PAYMENTS, versionGuard } from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 

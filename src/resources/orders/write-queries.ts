@@ -2,75 +2,88 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, insertRow } from '../../kernel/db/columns.ts'
+import { type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
-import { companies, invoices, orderStatuses, orders } from '../../kernel/db/schema.ts'
-import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
-import { invalid, unusable } from '../../kernel/http/errors.ts'
+import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
+import { externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
+import { type Issue, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, OrderFields, WholeOrder } from './contract.ts'
-import {
-  decodeOrder,
-  listJson,
-  type OrderJson,
-  type OrderRow,
-  orderJson,
-  type Part,
-  WITH_INVOICE,
-} from './parts-sql.ts'
+import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
 import { FULL } from './queries.ts'
+import type { NewPayment } from './shapes.ts'
+import { toHundredths } from './totals.ts'
 import {
   allOf,
   byId,
   byOrder,
-  type Checks,
-  type Column,
-  columnValues,
+  changedInvoice,
+  changedJson,
+  changedOrder,
   discountCheck,
+  exemptionOfClient,
+  insertions,
   isAnyOrder,
   isInvoice,
   isItsInvoice,
-  isKept,
-  issuesOf,
   LINES,
+  LISTS,
   listStatements,
-  type Outcomes,
-  outcomesOf,
   PAYMENTS,
   referenceChecks,
   unknownLines,
-  type Which,
+  versionGuard,
 } from './write-sql.ts'
 
+/**
+ * The values of the fields that are sent, by column, with the lists as JSON, and whether an accounting event is
+ * requested.
+ */
+function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
+  const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
+  const texts = lineSearchTexts(invoice_items ?? [])
+  const items = invoice_items?.map(({ unit_price, ...item }, index) => {
+    return { ...item, unit_price_cents: toHundredths(unit_price), search_text: texts[index] }
+  })
+  const paid = payments?.map(({ amount, ...payment }) => ({ ...payment, amount_cents: toHundredths(amount) }))
+  return {
+    ...fields,
+    title_key: fields.title === undefined ? undefined : fold(fields.title),
+    order_status_id: status_id,
+    due_date: fields.deadline,
+    tax_id: fields.tax_id === 0 ? null : fields.tax_id,
+    discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
+    requested: accounting_sync_enabled,
+    invoice_items: items && JSON.stringify(items),
+    payments: paid && JSON.stringify(paid),
+  }
+}
+
+type Column = keyof ReturnType<typeof columnValues>
+
 type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
-
-const LISTS = ['invoice_items', 'payments'] as const
-
-interface Shown {
-  checks?: Checks
-  parts?: readonly Part[]
-  /** JSON of the positions of the lines whose id is none of the invoice's. */
-  unknown?: SQL | undefined
-  condition?: SQL
-}
-
-/** The result of a write of an order as JSON for {@link decodeChanged}, with the lists that are sent. */
-export function changedJson(
-  { companyId, orderId, ...sent }: Which & { [Name in (typeof LISTS)[number]]?: Placeholder },
-  { checks = {}, parts = ['invoice'], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
-): SQL {
-  const lists = LISTS.map((name) => (sent[name] ? sql`json(${listJson(name)})` : sql`NULL`))
-  return sql`json_array(${outcomesOf(checks)}, json((
-    SELECT json_array(${orderJson(companyId, parts)}, ${sql.join(lists, sql`, `)})
-    FROM orders ${WITH_INVOICE} WHERE orders.company_id = ${companyId} AND orders.id = ${orderId} AND ${condition})), ${unknown})`
-}
 
 type ListOrNull = unknown[][] | null
 type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
 export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
 
 export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
+
+/** Whether each check holds (1 or 0), by the field that it is about. */
+type Outcomes = Record<string, number>
+
+const MESSAGES: Record<string, string> = {
+  client_id: 'must be a client of the company, and not a deleted one',
+  status_id: 'must be an order status of the company, and not a deleted one: GET /order-statuses lists them',
+  tax_id: 'must be a tax of the company that is not deleted, or 0 for none: GET /taxes lists them',
+  discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',
+  discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
+}
+
+function issuesOf(outcomes: Outcomes): Issue[] {
+  const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
+  return failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' }))
+}
 
 /**
  * Decodes {@link changedJson}; undefined where there is no order, whose checks mean nothing unless it `isNew`.
@@ -90,50 +103,6 @@ export function decodeChanged(result: string | ChangedJson | null, isNew = false
   ]
   if (issues.length > 0 && (order || isNew)) throw invalid(issues)
   return order && { order, sent: LISTS.filter((name) => lists[name]) }
-}
-
-type Values = Record<string, Placeholder | SQL | undefined>
-
-/** Every change of an order raises its version. */
-export const changedOrder = ({ now }: Pick<Change, 'now'>, isOrder: SQL, values: Values = {}) =>
-  orm
-    .update(orders)
-    .set({ ...assignments(orders, values), updated_at: sql`${now}`, version: sql`version + 1` })
-    .where(isOrder)
-
-function changedInvoice({ now }: Change, isInvoice: SQL, values: Values) {
-  const changed = assignments(invoices, values)
-  if (Object.keys(changed).length === 0) return {}
-  return {
-    changedInvoice: orm
-      .update(invoices)
-      .set({ ...changed, updated_at: sql`${now}` })
-      .where(isInvoice),
-  }
-}
-
-/** The values of an invoice. Omitted fields come from the client; a client's reason belongs to the client's exemption. */
-function invoiceValues(p: Change) {
-  const ofClient = (column: SQL) =>
-    sql`(SELECT ${column} FROM clients WHERE company_id = ${p.companyId} AND id = ${p.client_id})`
-  const tax_exempt_reason = p.tax_exempt ? sql`NULL` : ofClient(sql`tax_exempt_reason`)
-  return { tax_exempt: ofClient(sql`tax_exempt`), tax_exempt_reason, ...p }
-}
-
-/** Inserts an order with an invoice, each when its condition holds. */
-function insertions(p: Change, when: { order: SQL; invoice: SQL }) {
-  const { companyId } = p
-  const fromCounters = (condition: SQL) => sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${condition}`
-  const number = sql`CAST(last_invoice_number + 1 AS TEXT)`
-  const values = { ...p, number_key: number, company_id: companyId, created_at: p.now, updated_at: p.now }
-  const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
-    WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
-  const order = { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }
-  const ids = { id: sql`last_invoice_id + 1`, project_id: sql`last_order_id` }
-  return {
-    order: insertRow(orders, order, fromCounters(when.order)),
-    invoice: insertRow(invoices, { ...invoiceValues(p), ...values, ...ids, number }, fromCounters(when.invoice)),
-  }
 }
 
 const creation = prepareNamed((p: Change) => {
@@ -180,7 +149,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   return {
     // The lists that are sent need an invoice, where the order exists.
     ...((invoice_items || payments) && { guard }),
-    ...changedInvoice(p, sql`${isItsInvoice(which)} AND ${isAllowed}`, { ...invoiceValues(p), ...values }),
+    ...changedInvoice(p, sql`${isItsInvoice(which)} AND ${isAllowed}`, { ...exemptionOfClient(p), ...values }),
     changedOrder: changedOrder(p, sql`${isExternal} AND ${isAllowed}`, values),
     ...insertions(
       { ...p, external_id: p.externalId },
@@ -235,9 +204,6 @@ export function orderReplacementOf(
 export function conditionalWriterOf(context: RequestContext) {
   return { ...writerOf(context), versions: versionsOf(context.ifMatch) ?? undefined }
 }
-
-export const versionGuard = (p: Which & Placeholders<never, 'versions'>) =>
-  p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`orders`, isAnyOrder(p)) }
 
 const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action', 'versions'>) => {
   const { companyId, invoice_items } = p

@@ -1,12 +1,9 @@
 import { getTableName, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders } from '../../kernel/db/client.ts'
 import { assignments, columnsFrom, insertRow } from '../../kernel/db/columns.ts'
-import { companies, invoiceItems, payments } from '../../kernel/db/schema.ts'
-import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
-import type { Issue } from '../../kernel/http/errors.ts'
-import type { OrderFields } from './contract.ts'
-import type { NewPayment } from './shapes.ts'
-import { toHundredths } from './totals.ts'
+import { companies, invoiceItems, invoices, orderStatuses, orders, payments } from '../../kernel/db/schema.ts'
+import { failWhen, isOtherVersion } from '../../kernel/db/versions.ts'
+import { isKept, listJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
 
@@ -15,43 +12,17 @@ export const isOrder = (p: Which) => sql`${isAnyOrder(p)} AND deleted = 0`
 export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
 export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 
-/** For an invoice and its order: not deleted, or only with the order. One deleted alone before it has a lower time. */
-export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at >= orders.updated_at)`
-
 /** The order's invoice that {@link isKept}. */
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
   AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
 
-/**
- * The values of the fields that are sent, by column, with the lists as JSON, and whether an accounting event is
- * requested.
- */
-export function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
-  const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
-  const texts = lineSearchTexts(invoice_items ?? [])
-  const items = invoice_items?.map(({ unit_price, ...item }, index) => {
-    return { ...item, unit_price_cents: toHundredths(unit_price), search_text: texts[index] }
-  })
-  const paid = payments?.map(({ amount, ...payment }) => ({ ...payment, amount_cents: toHundredths(amount) }))
-  return {
-    ...fields,
-    title_key: fields.title === undefined ? undefined : fold(fields.title),
-    order_status_id: status_id,
-    due_date: fields.deadline,
-    tax_id: fields.tax_id === 0 ? null : fields.tax_id,
-    discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
-    requested: accounting_sync_enabled,
-    invoice_items: items && JSON.stringify(items),
-    payments: paid && JSON.stringify(paid),
-  }
-}
-
-export type Column = keyof ReturnType<typeof columnValues>
-
-export type Checks = Record<string, SQL>
+type Checks = Record<string, SQL>
 
 /** Each field that refers to another row of the company. The order that `isStored` keeps its own, deleted ones too. */
-export function referenceChecks(p: Placeholders<'companyId', Column>, isStored = sql`0`): Checks {
+export function referenceChecks(
+  p: Placeholders<'companyId', 'client_id' | 'order_status_id' | 'tax_id'>,
+  isStored = sql`0`,
+): Checks {
   const exists = (table: SQL, id: Placeholder) =>
     sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)`
   const isOrders = (column: SQL, id: Placeholder) =>
@@ -73,7 +44,10 @@ export function referenceChecks(p: Placeholders<'companyId', Column>, isStored =
 }
 
 /** An amount or a type that is sent alone must go with the stored other. */
-export function discountCheck(p: Placeholders<never, Column>, isInvoiceOfIt: SQL): Checks {
+export function discountCheck(
+  p: Placeholders<never, 'discount_hundredths' | 'discount_amount_type'>,
+  isInvoiceOfIt: SQL,
+): Checks {
   const { discount_hundredths: amount, discount_amount_type: type } = p
   if ((amount === undefined) === (type === undefined)) return {}
   return {
@@ -84,25 +58,79 @@ export function discountCheck(p: Placeholders<never, Column>, isInvoiceOfIt: SQL
 
 export const allOf = (checks: Checks) => sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
 
-export function outcomesOf(checks: Checks): SQL {
+function outcomesOf(checks: Checks): SQL {
   const members = Object.entries(checks).map(([field, check]) => sql`${sql.raw(`'${field}'`)}, ${check}`)
   return sql`json_object(${sql.join(members, sql`, `)})`
 }
 
-/** Whether each check holds (1 or 0), by the field that it is about. */
-export type Outcomes = Record<string, number>
+export const LISTS = ['invoice_items', 'payments'] as const
 
-const MESSAGES: Record<string, string> = {
-  client_id: 'must be a client of the company, and not a deleted one',
-  status_id: 'must be an order status of the company, and not a deleted one: GET /order-statuses lists them',
-  tax_id: 'must be a tax of the company that is not deleted, or 0 for none: GET /taxes lists them',
-  discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',
-  discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
+interface Shown {
+  checks?: Checks
+  parts?: readonly Part[]
+  /** JSON of the positions of the lines whose id is none of the invoice's. */
+  unknown?: SQL | undefined
+  condition?: SQL
 }
 
-export function issuesOf(outcomes: Outcomes): Issue[] {
-  const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
-  return failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' }))
+/** The result of a write of an order as JSON for {@link decodeChanged}, with the lists that are sent. */
+export function changedJson(
+  { companyId, orderId, ...sent }: Which & { [Name in (typeof LISTS)[number]]?: Placeholder },
+  { checks = {}, parts = ['invoice'], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
+): SQL {
+  const lists = LISTS.map((name) => (sent[name] ? sql`json(${listJson(name)})` : sql`NULL`))
+  return sql`json_array(${outcomesOf(checks)}, json((
+    SELECT json_array(${orderJson(companyId, parts)}, ${sql.join(lists, sql`, `)})
+    FROM orders ${WITH_INVOICE} WHERE orders.company_id = ${companyId} AND orders.id = ${orderId} AND ${condition})), ${unknown})`
+}
+
+export const versionGuard = (p: Which & Placeholders<never, 'versions'>) =>
+  p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`orders`, isAnyOrder(p)) }
+
+type Values = Record<string, Placeholder | SQL | undefined>
+
+/** Every change of an order raises its version. */
+export const changedOrder = ({ now }: Placeholders<'now'>, isOrder: SQL, values: Values = {}) =>
+  orm
+    .update(orders)
+    .set({ ...assignments(orders, values), updated_at: sql`${now}`, version: sql`version + 1` })
+    .where(isOrder)
+
+export function changedInvoice({ now }: Placeholders<'now'>, isInvoice: SQL, values: Values) {
+  const changed = assignments(invoices, values)
+  if (Object.keys(changed).length === 0) return {}
+  return {
+    changedInvoice: orm
+      .update(invoices)
+      .set({ ...changed, updated_at: sql`${now}` })
+      .where(isInvoice),
+  }
+}
+
+type OfClient = Placeholders<'companyId', 'client_id' | 'tax_exempt'>
+
+/** The client's exemption, for an invoice without its own. A client's reason belongs to the client's exemption. */
+export function exemptionOfClient({ companyId, client_id, tax_exempt }: OfClient) {
+  const ofClient = (column: SQL) =>
+    sql`(SELECT ${column} FROM clients WHERE company_id = ${companyId} AND id = ${client_id})`
+  const tax_exempt_reason = tax_exempt ? sql`NULL` : ofClient(sql`tax_exempt_reason`)
+  return { tax_exempt: ofClient(sql`tax_exempt`), tax_exempt_reason }
+}
+
+/** Inserts an order with an invoice, each when its condition holds. */
+export function insertions(p: OfClient & Placeholders<'now', 'external_id'>, when: { order: SQL; invoice: SQL }) {
+  const { companyId } = p
+  const fromCounters = (condition: SQL) => sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${condition}`
+  const number = sql`CAST(last_invoice_number + 1 AS TEXT)`
+  const values = { ...p, number_key: number, company_id: companyId, created_at: p.now, updated_at: p.now }
+  const defaultStatus = sql`(SELECT id FROM ${orderStatuses}
+    WHERE company_id = ${companyId} AND is_default = 1 AND deleted = 0 ORDER BY position, id LIMIT 1)`
+  const order = { order_status_id: defaultStatus, ...values, id: sql`last_order_id + 1` }
+  const ids = { id: sql`last_invoice_id + 1`, project_id: sql`last_order_id` }
+  return {
+    order: insertRow(orders, order, fromCounters(when.order)),
+    invoice: insertRow(invoices, { ...exemptionOfClient(p), ...values, ...ids, number }, fromCounters(when.invoice)),
+  }
 }
 
 /** The invoice whose lists are written: `invoice` selects its id. */
