@@ -97,13 +97,13 @@ export const supplierB = {
   find(query: ProductQuery) {
     const sku = readId(query, 'sku')
     if (sku !== null) {
-      return { lookup: lookupProducts(`sku ${sku}`, `${encode(sku)}?`), parameters: { sku, styleId: null } }
+      return { lookup: lookupProducts(`sku ${sku}`, `${encodeURIComponent(sku)}?`), parameters: { sku, styleId: null } }
     }
     const styleId = readId(query, 'styleId') ?? readId(query, 'styleid') ?? readId(query, 'style')
     if (styleId === null) throw invalid([{ path: 'styleId', message: 'is missing: sku or styleId is required' }])
     // Any other text is a part number, or brand and name.
     const parameter = /^\d+$/.test(styleId) ? 'styleid' : 'style'
-    const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encode(styleId)}&`)
+    const lookup = lookupProducts(`style ${styleId}`, `?${parameter}=${encodeURIComponent(styleId)}&`)
     return { lookup, parameters: { sku, styleId } }
   },
 } as const
@@ -118,17 +118,13 @@ function readId(query: ProductQuery, path: string): string | null {
 
 function lookupStyles(text: string) {
   const q = text.replaceAll(/\s+/gu, ' ')
-  const path = `styles?search=${encode(q)}&fields=styleID,${styleFields.names.join()}`
+  const path = `styles?search=${encodeURIComponent(q)}&fields=styleID,${styleFields.names.join()}`
   return { name: `search ${q.toLowerCase()}`, fetch: (connection: Connection) => list(connection, path, toStyle) }
 }
 
 function lookupProducts(name: string, query: string) {
   const path = `products/${query}fields=${['sku', ...skuFields.names, ...colorFields.names].join()}`
   return { name, fetch: async (connection: Connection) => groupByColor(await list(connection, path, toProduct)) }
-}
-
-function encode(text: string): string {
-  return encodeURIComponent(text.toWellFormed())
 }
 
 function list<Item>(connection: Connection, path: string, toItem: (row: Row) => Item | null): Promise<Item[]> {
