@@ -1,123 +1,29 @@
 import * as z from 'zod/mini'
 import {
-  changesOf,
   commaList,
   component,
   contractsOf,
+  type Documentation,
   date,
   externalId,
-  id,
   idList,
   idText,
-  oneLine,
   text,
-  trimmed,
   withDefault,
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts'
+import { items, LISTS_LIMIT_BYTES, newOrder, newPayment, orderChanges, paymentChanges, wholeOrder } from './requests.ts'
 import {
-  AMOUNT_MAX,
-  decimals,
   EXPANSIONS,
   fullOrder,
   invoice,
   invoiceItem,
-  items,
-  LISTS_LIMIT_BYTES,
   listedOrder,
-  newPayment,
   orderStatus,
-  ordersLists,
   payment,
-  paymentChanges,
   project,
   tax,
 } from './shapes.ts'
-
-export const discountAmountType = z.pipe(
-  z.enum(['percentage', 'fixed_amount', 'fixed', 'amount']),
-  z.transform((type): 'percentage' | 'fixed_amount' => (type === 'percentage' ? type : 'fixed_amount')),
-)
-
-const DISCOUNT_AMOUNT_TYPE =
-  '`percentage`: `discount_amount` is percent of the sum. `fixed_amount`: it is money, and never more than the sum is taken off. A negative sum has no discount. `fixed` and `amount` mean `fixed_amount`. Left out of a new order: `percentage`.'
-const DISCOUNT_TYPE =
-  '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.'
-
-const writable = {
-  description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
-  start_date: z
-    .nullish(oneLine(64))
-    .check(z.describe('One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended.')),
-  deadline: z
-    .nullish(date)
-    .check(z.describe('A date such as `2027-03-20`. Also copied to the due date of the invoice.')),
-  status_id: z.optional(id).check(z.describe('A status of the company; read as `order_status_id`.')),
-  client_notes: z.nullish(text(0, 10_000)).check(z.describe('Shown to the customer on the invoice.')),
-  tax_id: z
-    .nullish(z.int().check(z.nonnegative(), z.meta({ maximum: Number.MAX_SAFE_INTEGER })))
-    .check(z.describe('A tax of the company; 0 or null for none.')),
-  tax_exempt: z.optional(z.boolean()),
-  tax_exempt_reason: z.nullish(trimmed(1000)),
-  discount_amount: z
-    .optional(decimals(2, 0, AMOUNT_MAX))
-    .check(z.describe('Percent (0–100) or currency units; at most 2 decimals.')),
-  discount_amount_type: z.optional(discountAmountType).check(z.describe(DISCOUNT_AMOUNT_TYPE)),
-  discount_type: z.optional(z.enum(['before_tax', 'after_tax'])).check(z.describe(DISCOUNT_TYPE)),
-  accounting_sync_enabled: z
-    .optional(z.boolean())
-    .check(z.describe('Overrides, for this request, the company’s setting of accounting sync.')),
-}
-
-const external_id = z.nullish(externalId).check(z.describe('Your own id, unique in the company; not `.` or `..`.'))
-
-const DISCOUNT_FIELDS: unknown[] = ['discount_amount', 'discount_amount_type']
-
-/** Reported along with issues of other fields; the amount and its type must be valid themselves. */
-const hasPossibleDiscount = (typeLeftOut?: 'percentage') =>
-  z.refine<{ discount_amount?: number | undefined; discount_amount_type?: string | undefined }>(
-    ({ discount_amount = 0, discount_amount_type = typeLeftOut }) =>
-      discount_amount_type !== 'percentage' || discount_amount <= 100,
-    {
-      path: ['discount_amount'],
-      error: 'must be at most 100 as a percentage: for an amount of money send discount_amount_type fixed_amount',
-      when: ({ value, issues }) =>
-        typeof value === 'object' && value !== null && !issues.some(({ path }) => DISCOUNT_FIELDS.includes(path?.[0])),
-    },
-  )
-
-const OF_CLIENT =
-  'Left out: as the client has it now, with its reason, also in a repeated PUT. Sent: the reason is the one sent with it, or null.'
-const tax_exempt = writable.tax_exempt.check(z.describe(OF_CLIENT))
-const whole = { title: trimmed(255), client_id: id, ...writable, tax_exempt, ...ordersLists }
-
-const created = { ...whole, external_id }
-const newOrder = component('NewOrder', 'The fields of an order to create.', created, hasPossibleDiscount('percentage'))
-
-const REPLACED =
-  'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
-const wholeOrder = component('WholeOrder', REPLACED, whole, hasPossibleDiscount('percentage'))
-
-const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
-const DELETED =
-  '`true` deletes the order and its invoice. `false` brings a deleted order back with the invoice that was deleted with it; a deleted order can only be restored. `true` cannot be sent with `invoice_items`.'
-const orderChanges = changesOf(
-  'OrderChanges',
-  'The fields of an order to change.',
-  {
-    title: z.optional(trimmed(255)),
-    client_id: z.optional(id),
-    ...writable,
-    external_id,
-    invoice_items: z.optional(items).check(z.describe('All lines of the invoice, as `putInvoiceItems` takes them.')),
-    deleted: z.optional(z.boolean()).check(z.describe(DELETED)),
-  },
-  hasPossibleDiscount(),
-  z.refine(({ deleted, invoice_items }) => !deleted || !invoice_items, NOT_DELETED),
-)
-export type NewOrder = z.output<typeof newOrder>
-export type OrderFields = z.output<typeof orderChanges>
-export type WholeOrder = z.output<typeof wholeOrder>
 
 const define = contractsOf('Orders', 'orders')
 const one = {
@@ -241,3 +147,118 @@ export const listOrderStatuses = define('listOrderStatuses', 'GET /order-statuse
 export const listTaxes = define('listTaxes', 'GET /taxes', {
   response: z.strictObject({ data: z.array(tax) }),
 })
+
+/* The examples are of the sample company, which `npm run dev` serves. */
+
+export const published = {
+  tags: {
+    Orders: 'Orders, also called projects: each with its default invoice, items, payments, tax, status and artworks.',
+  },
+  document: (): Record<string, Documentation> => ({
+    listOrders: {
+      summary: 'List orders',
+      description:
+        'Newest `created_date` first, then the highest id, unless `sort` says otherwise. Deleted orders are hidden unless `deleted` says otherwise. `from` and `to` are both inclusive; filters can be combined. `q` finds a substring, ignoring case in any script, in the title, the invoice number or the company name of the client. `expand` adds to each order the amounts of its invoice (`totals`) and parts of the full order, under the names and with the content that they have there. A response has at most 10,000 lines, payments and artworks in all, and 1,000,000 characters of each of the three: a page ends early where the next order’s would not fit, and `next_cursor` goes on with that order. An order that has more is sent alone; a numbered `page` that would end early is refused. Cursors work as in `listClients`.',
+      example: { query: { client_id: '17', per_page: 1 } },
+    },
+    createOrder: {
+      summary: 'Create an order',
+      description:
+        'Creates the order and its default invoice, with the next invoice number of the company, and the `invoice_items` and `payments` that are sent, in one transaction: at most 500 of each and 400,000 bytes. Without `status_id` the order gets the company’s default status. `client_id`, `status_id` and `tax_id` must be the company’s own and not deleted. When accounting sync is enabled, the change is delivered to the accounting system after the response.',
+      example: {
+        body: { title: 'Anniversary shirts 2026', client_id: 17, description: 'Navy, two-colour front print' },
+      },
+    },
+    readOrder: {
+      summary: 'Read an order in full',
+      description:
+        'The project with its invoice, lines, payments, client, tax, status and artworks, and its state in the accounting system, in one response. A deleted order is found with `deleted=include`.',
+      example: { params: { id: '44' } },
+    },
+    updateOrder: {
+      summary: 'Update an order',
+      description:
+        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. An invoice that the accounting system has voided meanwhile cannot be changed there: a person must, and `accounting.status` is `dead`. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null, but `invoice_items` is a 409 then. A discount amount or type that is sent alone is combined with the stored other.',
+      example: {
+        params: { id: '44' },
+        body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },
+      },
+    },
+    putOrder: {
+      summary: 'Create or replace an order by your own id',
+      description:
+        'Creates the order with this `external_id` and its invoice, or replaces every field of the one that has it, in one transaction: a field that is left out gets the value that a new order has, and a deleted order is restored. What is left out of `status_id`, `invoice_items` and `payments` stays. Lines and payments that are sent replace the stored ones in their order, the first the first one, so that sent twice they are neither doubled nor written again. `If-None-Match: *` only creates, `If-Match` only replaces the version that it names; else 412. 409 for lines or payments of an order that has no invoice.',
+      example: {
+        params: { external_id: 'shop-1042' },
+        body: {
+          title: 'Staff hoodies',
+          client_id: 17,
+          invoice_items: [{ title: 'Hoodie, navy', quantity: 12, unit_price: 28 }],
+          payments: [{ amount: 50 }],
+        },
+      },
+    },
+    deleteOrder: {
+      summary: 'Soft-delete an order',
+      description:
+        'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
+      example: { params: { id: '81' } },
+    },
+    putInvoiceItems: {
+      summary: 'Replace the lines of an order’s invoice',
+      description:
+        'The lines become exactly those of `items`, in their order. A line with the `id` of one of this invoice replaces that one and keeps the id, with defaults for what is left out; one without an `id` is new; those that are not in the list are deleted. At most 500 lines and 400,000 bytes; a search of products finds a line by its title and the first 200 characters of its description, within the first 40,000 characters of these of an invoice. The totals follow. When the company’s accounting sync is enabled, the change is delivered to the accounting system after the response. 409 where the order has no invoice.',
+      example: {
+        params: { id: '44' },
+        body: {
+          items: [
+            {
+              id: 440,
+              title: 'Trucker cap, gold',
+              description: '112 Gold XL',
+              quantity: 18,
+              unit_price: 16.25,
+              taxable: true,
+              supplier: 'supplier_b',
+              style: '112',
+              color: 'Gold',
+              size: 'XL',
+              sku: '112-GOL-XL',
+            },
+          ],
+        },
+      },
+    },
+    listPayments: {
+      summary: 'List the payments of an order',
+      description: 'In the order of their ids.',
+      example: { params: { id: '44' } },
+    },
+    createPayment: {
+      summary: 'Record a payment',
+      description:
+        'Adds a payment to the order’s invoice: `amount_paid` and `balance_due` follow. A payment may be more than the balance. An order has at most 500 payments, whose notes have at most 400,000 bytes in all: 409 `payments_limit` over it. 409 where the order has no invoice.',
+      example: { params: { id: '44' }, body: { amount: 100, method: 'card', paid_at: '2026-06-20T12:00:00.000Z' } },
+    },
+    updatePayment: {
+      summary: 'Correct a payment',
+      description:
+        'Changes only the fields that are sent; `amount_paid` and `balance_due` of the invoice follow. 409 `payments_limit` for a note by which all would have more than 400,000 bytes.',
+      example: { params: { id: '44', payment_id: '440' }, body: { note: 'Half in advance' } },
+    },
+    deletePayment: {
+      summary: 'Delete a payment',
+      description: 'Removes the payment for good. The response has it as it was, and the invoice without it.',
+      example: { params: { id: '44', payment_id: '440' } },
+    },
+    listOrderStatuses: {
+      summary: 'List the order statuses',
+      description:
+        'The company’s own statuses by position: the values of `status_id`, and of `status` in the list of orders. A new order gets the first one with `is_default` unless it names another.',
+    },
+    listTaxes: {
+      summary: 'List the taxes',
+      description: 'The company’s taxes: the values of `tax_id`.',
+    },
+  }),
+}
