@@ -12,18 +12,8 @@ import {
   withDefault,
 } from '../../kernel/api/contract.ts'
 import { listOf, listQuery, pageOf, SORTS } from '../../kernel/api/list-query.ts'
-import { items, LISTS_LIMIT_BYTES, newOrder, newPayment, orderChanges, paymentChanges, wholeOrder } from './requests.ts'
-import {
-  EXPANSIONS,
-  fullOrder,
-  invoice,
-  invoiceItem,
-  listedOrder,
-  orderStatus,
-  payment,
-  project,
-  tax,
-} from './shapes.ts'
+import { items, LISTS_LIMIT_BYTES, newOrder, newPayment, orderChanges, paymentChanges, wholeOrder } from './bodies.ts'
+import { EXPANSIONS, fullOrder, invoice, invoiceItem, listedOrder, payment, project, status, tax } from './shapes.ts'
 
 const define = contractsOf('Orders', 'orders')
 const one = {
@@ -141,7 +131,7 @@ export const updatePayment = define('updatePayment', 'PATCH /orders/{id}/payment
 export const deletePayment = define('deletePayment', 'DELETE /orders/{id}/payments/{payment_id}', onePayment)
 
 export const listOrderStatuses = define('listOrderStatuses', 'GET /order-statuses', {
-  response: z.strictObject({ data: z.array(orderStatus) }),
+  response: z.strictObject({ data: z.array(status) }),
 })
 
 export const listTaxes = define('listTaxes', 'GET /taxes', {

@@ -72,7 +72,7 @@ export const tax = component('Tax', 'A tax of the company.', {
   rate: z.number().check(z.describe('Percent.')),
 })
 
-export const orderStatus = component('OrderStatus', 'A status of the company’s own list.', {
+export const status = component('OrderStatus', 'A status of the company’s own list.', {
   id,
   title: z.string(),
   color: z.nullable(z.string()),
@@ -107,7 +107,7 @@ export const fullOrder = component('Order', 'An order with everything that belon
   payments: z.array(payment),
   client,
   tax: z.nullable(tax),
-  order_status: z.nullable(orderStatus),
+  order_status: z.nullable(status),
   artworks: z.array(artwork),
   accounting,
 })
@@ -124,7 +124,7 @@ const expansions = {
   invoice_items: z.optional(z.array(invoiceItem)),
   payments: z.optional(z.array(payment)),
   tax: z.nullish(tax),
-  order_status: z.nullish(orderStatus),
+  order_status: z.nullish(status),
   artworks: z.optional(z.array(artwork)),
 }
 

@@ -14,13 +14,7 @@ import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { legacyThreadId } from '../../../resources/files/contract.ts'
 import { storable } from '../../../resources/mail/context-input.ts'
-import {
-  AMOUNT_MAX,
-  decimals,
-  discountAmountType,
-  hasPossibleTotal,
-  paidAt,
-} from '../../../resources/orders/requests.ts'
+import { AMOUNT_MAX, decimals, discountAmountType, hasPossibleTotal, paidAt } from '../../../resources/orders/bodies.ts'
 import { bytesOf } from '../chunks.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
