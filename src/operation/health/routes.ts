@@ -76,7 +76,7 @@ async function checkAll(env: Env) {
   async function ping(name: (typeof OBJECTS)[number]): Promise<[string, Check]> {
     // It does nothing: a response proves that the object works.
     const objects: DurableObjectNamespace<Rpc.DurableObjectBranded & { ping(): void }> = env[name]
-    const [result] = await check(name, async () => objects.get(objects.idFromName(NAME)).ping())
+    const [result] = await check(name, async () => objects.getByName(NAME).ping())
     return [name.toLowerCase(), result]
   }
   async function checkSchema(name: string, binding: string) {

@@ -66,7 +66,7 @@ describe('the usage of a company', () => {
   it('says when a counter cannot be read', async () => {
     await company.call('GET', '/clients')
     await expectUsed(company)
-    const RATE_LIMITER = { idFromName: () => 'id', get: () => ({ usage: () => Promise.reject(new Error('down')) }) }
+    const RATE_LIMITER = { getByName: () => ({ usage: () => Promise.reject(new Error('down')) }) }
     const { body } = await adminCallWith({ RATE_LIMITER }, 'GET', `/companies/${company.id}/usage`)
     expect(body).toMatchObject({ totals: { requests: 0 }, incomplete: true })
   })
@@ -83,7 +83,7 @@ describe('the usage of a company', () => {
       asked.add(name)
       return []
     }
-    const RATE_LIMITER = { idFromName: (name: string) => name, get: (name: string) => ({ usage: () => usageOf(name) }) }
+    const RATE_LIMITER = { getByName: (name: string) => ({ usage: () => usageOf(name) }) }
     const isIncomplete = async () => {
       asked.clear()
       const { body } = await adminCallWith({ RATE_LIMITER }, 'GET', `/companies/${id}/usage`)

@@ -327,10 +327,9 @@ it('a restore has a record of who began it, though the response to its call was 
   const { id } = await goneSinceBackup()
   const { COMPANY_BACKUP } = env
   const lossy = {
-    idFromName: (name: string) => COMPANY_BACKUP.idFromName(name),
-    get: (objectId: DurableObjectId) => ({
-      restore: async (...input: Parameters<ReturnType<typeof COMPANY_BACKUP.get>['restore']>) => {
-        await COMPANY_BACKUP.get(objectId).restore(...input)
+    getByName: (name: string) => ({
+      restore: async (...input: Parameters<ReturnType<typeof COMPANY_BACKUP.getByName>['restore']>) => {
+        await COMPANY_BACKUP.getByName(name).restore(...input)
         throw new Error('Network connection lost.')
       },
     }),
@@ -371,10 +370,7 @@ it('tokens of a company are invalidated behind its suspension and when its resto
   const { id, token } = await mintCompany()
   await sql('UPDATE api_tokens SET last_used_at = 1 WHERE company_id = ?', id)
   const forgotten: string[] = []
-  const limiter = {
-    idFromName: (name: string) => name,
-    get: (hash: string) => ({ forget: () => forgotten.push(hash) }),
-  }
+  const limiter = { getByName: (hash: string) => ({ forget: () => forgotten.push(hash) }) }
   const progress = {
     backup: '2026-01-31T00:00:00.000Z',
     rows: 0,
@@ -382,7 +378,7 @@ it('tokens of a company are invalidated behind its suspension and when its resto
     accounting: 'none',
   }
   const restoreOnce = async (done: boolean, step: string) => {
-    const backups = { idFromName: () => '', get: () => ({ restore: async () => ({ ...progress, step, done }) }) }
+    const backups = { getByName: () => ({ restore: async () => ({ ...progress, step, done }) }) }
     const bindings = { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }
     const call = { from: '2026-01-31' }
     const { status, body } = await adminCallWith(bindings, 'POST', `/companies/${id}/restore`, call)

@@ -36,9 +36,8 @@ export const routes = [
     const { now } = context
     const first = now - (now % HOUR_MS) - (query.hours - 1) * HOUR_MS
     const hashes = await findUsed(context, first - HOUR_MS, COUNTERS_MAX + 1)
-    const { RATE_LIMITER } = context.env
     // `Promise.race` does not treat the result of RPC as a promise: wrap it in one.
-    const usageOf = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).usage()
+    const usageOf = async (hash: string) => context.env.RATE_LIMITER.getByName(hash).usage()
     const calls = hashes.slice(0, COUNTERS_MAX).map((hash) => withDeadline(usageOf(hash), BUDGET_MS.limiter))
     const counted = await Promise.allSettled(calls)
     const used = counted.flatMap((each) => (each.status === 'fulfilled' ? each.value : []))

@@ -48,8 +48,7 @@ export const routes = [
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {
     checkDatabase(context, database)
     const { companyId, database: before } = context
-    const objects = context.env.COMPANY_BACKUP
-    const object = objects.get(objects.idFromName(String(companyId)))
+    const object = context.env.COMPANY_BACKUP.getByName(String(companyId))
     const result = accepted(await object.move(toAdministrator(context), database))
     if (before !== database && result.step === 'remove') await invalidateCompany(context)
     return result

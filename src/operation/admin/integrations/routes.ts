@@ -103,7 +103,7 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
   try {
     if (row.kind === 'accounting_sync') {
       // The company's object must use the tokens, since they rotate.
-      const object = env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(companyId)))
+      const object = env.ACCOUNTING_DELIVERY.getByName(String(companyId))
       return await withDeadline((async () => object.check(companyId))(), BUDGET_MS.handler / 2)
     }
     if (row.kind === 'storage') {

@@ -20,8 +20,7 @@ export const routes = [
   adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {
     const { companyId, env } = context
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
-    const objects = env.COMPANY_BACKUP
-    const object = objects.get(objects.idFromName(String(companyId)))
+    const object = env.COMPANY_BACKUP.getByName(String(companyId))
     const result = accepted(await object.restore(toAdministrator(context), untilMs))
     // At its end and, behind the suspension, before the first rows.
     if (result.done || result.step === 'check') await invalidateCompany(context, 0)
@@ -59,8 +58,7 @@ async function recover(context: AdminContext, [run = crypto.randomUUID(), step, 
     return { tokens_revoked: revoked, next }
   }
   const id = Number(at)
-  const objects = env.COMPANY_BACKUP
-  const { done, ...result } = accepted(await objects.get(objects.idFromName(String(id))).recover(id, name))
+  const { done, ...result } = accepted(await env.COMPANY_BACKUP.getByName(String(id)).recover(id, name))
   return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
 }
 

@@ -146,8 +146,7 @@ export async function findUsed(
  * @param hashes of tokens that were used: a first call would create the object near the operator
  */
 export async function invalidateTokens({ env, requestId }: AdminContext, hashes: readonly string[]): Promise<void> {
-  const { RATE_LIMITER } = env
-  const forget = async (hash: string) => RATE_LIMITER.get(RATE_LIMITER.idFromName(hash)).forget()
+  const forget = async (hash: string) => env.RATE_LIMITER.getByName(hash).forget()
   const calls = hashes.map((hash) => withDeadline(forget(hash), BUDGET_MS.limiter))
   const failed = (await Promise.allSettled(calls)).filter((each) => each.status === 'rejected')
   const reason = failed.map((each) => nameOf(each.reason)).at(-1)
