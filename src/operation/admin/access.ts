@@ -18,10 +18,7 @@ const DEVELOPER = 'owner@ridgeline.example'
 
 const SECRET = /^Bearer +([0-9a-f]{64})$/i
 
-/** The sender of a request, before the database is read. */
-type Identity = { actor: string; isOperator: boolean }
-
-const OPERATOR: Identity = { actor: 'operator', isOperator: true }
+const OPERATOR: Caller = { actor: 'operator', isOperator: true }
 
 /**
  * Authenticates a request by the deployment's secret or by a sign-in of Cloudflare Access.
@@ -29,7 +26,7 @@ const OPERATOR: Identity = { actor: 'operator', isOperator: true }
  * @throws ApiError 401 for neither, 403 for a person's request from a page of another origin, 429 for too many
  *   requests
  */
-export async function identify(request: Request, env: Env, requestId: string): Promise<Identity> {
+export async function identify(request: Request, env: Env, requestId: string): Promise<Caller> {
   const identity = await readIdentity(request, env)
   if ('problem' in identity) throw await refuse(request, env, requestId, identity.problem)
   const isWithin = await isWithinLimit(env.ADMIN_REQUESTS, identity.actor, requestId, 'admin_limiter_failed')
@@ -47,7 +44,7 @@ export async function identify(request: Request, env: Env, requestId: string): P
 
 const LIMIT_SECONDS = 60
 
-async function readIdentity(request: Request, env: Env): Promise<Identity | { problem: string }> {
+async function readIdentity(request: Request, env: Env): Promise<Caller | { problem: string }> {
   const authorization = request.headers.get('authorization')
   if (authorization !== null) return isSecret(authorization, env) ? OPERATOR : { problem: 'secret' }
   const assertion = request.headers.get('cf-access-jwt-assertion')
@@ -57,25 +54,24 @@ async function readIdentity(request: Request, env: Env): Promise<Identity | { pr
 }
 
 /**
- * The caller with their roles, and the database of the path's company.
+ * Finds the database of the path's company.
  *
  * @throws ApiError 403 for a role that is too low, 404 for a company that the caller may not see
  */
-export async function authorise(identity: Identity, { companyId, db }: CompanyContext, contract: Contract) {
-  const { actor, isOperator } = identity
+export async function authorise({ actor, isOperator }: Caller, context: CompanyContext, contract: Contract) {
+  const { companyId } = context
   const { role = 'operator', createsCompany } = contract
-  const { memberships, database } = await findAccess({ db, companyId }, actor)
-  const caller: Caller = { actor, isOperator, memberships }
-  if (!isOperator && memberships.size === 0) {
+  const { isMember, ownRole, database } = await findAccess(context, actor)
+  if (!isOperator && !isMember) {
     throw new ApiError('forbidden', { message: `${actor} is a member of no company: ask an owner to add you` })
   }
-  const held: Role = isOperator ? 'operator' : companyId === 0 ? 'member' : (memberships.get(companyId) ?? 'member')
+  const held: Role = isOperator ? 'operator' : ownRole
   if (companyId !== 0 && (held === 'member' || (database === null && !createsCompany))) throw notFound('Company')
   if (ROLES.indexOf(held) < ROLES.indexOf(role)) {
     const how = role === 'operator' ? ': send `Authorization: Bearer ADMIN_TOKEN`, or sign in as one of OPERATORS' : ''
     throw new ApiError('forbidden', { message: `This needs the role \`${role}\`${how}` })
   }
-  return { caller, database: database ?? DIRECTORY }
+  return database ?? DIRECTORY
 }
 
 const NOT_SIGNED_IN = 'Sign in through Cloudflare Access, or send the header Authorization: Bearer <ADMIN_TOKEN>'
@@ -116,7 +112,7 @@ const claims = z.object({ email: emailAddress() })
  * @returns the person, or what is wrong with the token
  * @throws ApiError 503 when the keys cannot be read
  */
-async function verifyAssertion(token: string, env: Env): Promise<Identity | { problem: string }> {
+async function verifyAssertion(token: string, env: Env): Promise<Caller | { problem: string }> {
   const { ACCESS_ISSUER, ACCESS_AUDIENCE, OPERATORS = '' } = env
   if (!ACCESS_ISSUER || !ACCESS_AUDIENCE) return { problem: 'access_not_configured' }
   if (token.length > ASSERTION_MAX_CHARACTERS) return { problem: 'too_long' }

@@ -1,6 +1,5 @@
 import type { Env } from '../../env.ts'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import type { Role } from '../../kernel/api/contract.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { PlacedContext } from '../../kernel/db/placement.ts'
 
@@ -8,10 +7,7 @@ export interface Caller {
   /** A person's email in lower case, or `operator` for the deployment's secret. */
   actor: string
   isOperator: boolean
-  memberships: ReadonlyMap<number, Membership>
 }
-
-export type Membership = Extract<Role, 'developer' | 'owner'>
 
 type Shared = Pick<RequestContext, 'credentialsKey' | 'addresses' | 'waitUntil' | 'deliverAccounting'>
 
@@ -27,5 +23,5 @@ export interface AdminContext extends PlacedContext, Administrator, Shared {
 
 /** Picks the caller's part of an audit entry to send to an object, which cannot get a whole context. */
 export function toAdministrator({ companyId, caller, address, requestId, now }: AdminContext): Administrator {
-  return { companyId, caller: { actor: caller.actor }, address, requestId, now }
+  return { companyId, caller, address, requestId, now }
 }

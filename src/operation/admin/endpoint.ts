@@ -53,14 +53,14 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
   const { path, operationId } = contract
   const requestId = c.get('requestId')
   c.set('operation', operationId)
-  const identity = await identify(c.req.raw, env, requestId)
-  c.set('actor', identity.actor)
+  const caller = await identify(c.req.raw, env, requestId)
+  c.set('actor', caller.actor)
   const companyId = path.startsWith('/companies/{company_id}') ? parseId(c.req.param('company_id') ?? '') : 0
   if (companyId === null) throw notFound('Company')
   await requireSchema(env.DB)
   const use = c.get('databaseUse')
   const directory = directoryFor(env, { use })
-  const { caller, database } = await authorise(identity, { db: directory, companyId }, contract)
+  const database = await authorise(caller, { db: directory, companyId }, contract)
   const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   c.set('companyId', companyId)

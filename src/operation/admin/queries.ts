@@ -4,17 +4,17 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import type { AdminContext, Membership } from './context.ts'
+import type { AdminContext } from './context.ts'
 
-/** Finds a person's roles, and the database of a company: null where the directory has none with this id. */
+/** Finds a person's role in a company, and its database: null where the directory has none with this id. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
   const { company_id, role } = members
   const [roles, [company]] = await db.read([
     orm.select({ company_id, role }).from(members).where(sql`email = ${email}`),
     orm.select({ database: placementColumns.database }).from(companies).where(sql`${companies.id} = ${companyId}`),
   ])
-  const memberships = new Map<number, Membership>(roles.map((row) => [row.company_id, row.role]))
-  return { memberships, database: company?.database ?? null }
+  const own = roles.find((each) => each.company_id === companyId)
+  return { isMember: roles.length > 0, ownRole: own?.role ?? ('member' as const), database: company?.database ?? null }
 }
 
 /** A list reads one row more than a page, after the cursor's key, which is empty on the first page. */

@@ -1,10 +1,12 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import { adminLog, auditLog, companies, members } from '../../../kernel/db/schema.ts'
-import type { AdminContext, Membership } from '../context.ts'
+import { adminLog, auditLog, members } from '../../../kernel/db/schema.ts'
+import type { AdminContext } from '../context.ts'
 import type { Page } from '../queries.ts'
+
+type Member = typeof members.$inferSelect
 
 const MAX_MEMBERS = 1_000
 
@@ -22,7 +24,7 @@ export async function listMembers({ companyId, directory: db }: AdminContext, { 
  *
  * @returns the member; null if the company has 1,000 already; `last_owner` if no owner would remain
  */
-export async function putMember(context: AdminContext, email: string, role: Membership) {
+export async function putMember(context: AdminContext, email: string, role: Member['role']) {
   const { companyId, directory: db, now } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const isMember = sql`EXISTS (SELECT 1 FROM members WHERE ${isOf})`
@@ -61,17 +63,15 @@ export async function deleteMember(context: AdminContext, email: string): Promis
   return removed ? 'removed' : 'last_owner'
 }
 
-/** An operator gets the first 1,000 by id. */
+/** Lists the companies that the caller may administer, with the role there, the first 1,000 by id. */
 export async function listOwnCompanies({ directory, caller }: AdminContext) {
-  const ids = JSON.stringify([...caller.memberships.keys()])
-  const isOwn = caller.isOperator ? sql`1` : sql`${companies.id} IN (SELECT value FROM json_each(${ids}))`
+  const all = sql`SELECT id, name, 'operator' AS role FROM companies`
+  const own = sql`SELECT c.id, c.name, m.role FROM members AS m JOIN companies AS c ON c.id = m.company_id
+    WHERE m.email = ${caller.actor}`
   const [rows] = await directory.read([
-    orm
-      .select({ id: companies.id, name: companies.name })
-      .from(companies)
-      .where(isOwn)
-      .orderBy(companies.id)
-      .limit(1000),
+    statement<{ id: number; name: string; role: Member['role'] | 'operator' }>(
+      sql`${caller.isOperator ? all : own} ORDER BY id LIMIT 1000`,
+    ),
   ])
   return rows
 }

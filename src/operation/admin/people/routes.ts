@@ -6,17 +6,8 @@ import { deleteMember, listEntries, listMembers, listOwnCompanies, putMember } f
 
 export const routes = [
   adminRoute(contract.readSession, async (_input, context) => {
-    const { actor, isOperator, memberships } = context.caller
-    const companies = await listOwnCompanies(context)
-    return {
-      actor,
-      operator: isOperator,
-      companies: companies.map(({ id, name }) => ({
-        id,
-        name,
-        role: isOperator ? ('operator' as const) : (memberships.get(id) ?? 'developer'),
-      })),
-    }
+    const { actor, isOperator } = context.caller
+    return { actor, operator: isOperator, companies: await listOwnCompanies(context) }
   }),
 
   adminList(contract.listMembers, listMembers, withTimes, ({ email }) => [email]),
