@@ -13,10 +13,9 @@ const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = we
 const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
   WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
 
-const { id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at } = webhookEndpoints
-/** Columns of a response, without the secret. */
+const { id, company_id, url, secret, event_types, enabled, disabled_reason, created_at, updated_at } = webhookEndpoints
 const columns = {
-  ...{ id, company_id, url, event_types, enabled, disabled_reason, created_at, updated_at },
+  ...{ id, company_id, url, secret, event_types, enabled, disabled_reason, created_at, updated_at },
   replaying: sql<boolean>`replay_end IS NOT NULL`.mapWith(Boolean).as('replaying'),
   behind: sql<number>`max(0, ${lastChange} - position)`.as('behind'),
   removed_changes: sql<number>`max(0, coalesce(${nextKept} - 1, ${lastChange}) - position)`.as('removed_changes'),
@@ -110,13 +109,6 @@ export async function deleteEndpoint(context: AdminContext, id: string): Promise
     adminEntry(context, 'webhooks.delete', id, sql`changes() > 0`),
   ])
   return row?.url ?? null
-}
-
-export async function findSecret({ companyId, db }: AdminContext, id: string): Promise<string | null> {
-  const [[row]] = await db.read([
-    orm.select({ secret: webhookEndpoints.secret }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
-  ])
-  return row?.secret ?? null
 }
 
 /** @returns the endpoint; null if its secrets are no longer the `present` ones */

@@ -56,7 +56,7 @@ export const routes = [
   }),
 
   adminRoute(contract.rotateWebhookSecret, async ({ params: { endpoint_id } }, context) => {
-    const stored = found(await queries.findSecret(context, endpoint_id), 'Endpoint')
+    const { secret: stored } = found(await queries.findEndpoint(context, endpoint_id), 'Endpoint')
     const { companyId, credentialsKey, now } = context
     // Secrets that cannot be decrypted are replaced without a transition.
     const current = await openSecrets(credentialsKey, companyId, endpoint_id, stored).catch(() => null)
@@ -108,6 +108,6 @@ function inOrder(eventTypes: readonly string[]) {
   return EVENT_TYPES.filter((type) => eventTypes.includes(type))
 }
 
-function present({ event_types, ...row }: queries.EndpointRow) {
+function present({ secret: _, event_types, ...row }: queries.EndpointRow) {
   return { ...withTimes(row), event_types: inOrder(event_types) }
 }
