@@ -3,6 +3,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { adminLog, auditLog, members } from '../../../kernel/db/schema.ts'
+import { conflict, found } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import type { Page } from '../queries.ts'
 
@@ -19,11 +20,7 @@ export async function listMembers({ companyId, directory: db }: AdminContext, { 
   return rows
 }
 
-/**
- * Adds a member or changes the role.
- *
- * @returns the member; null if the company has 1,000 already; `last_owner` if no owner would remain
- */
+/** Adds a member or changes the role. @throws ApiError 409 if no owner would remain, or a company has too many members */
 export async function putMember(context: AdminContext, email: string, role: Member['role']) {
   const { companyId, directory: db, now } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
@@ -39,8 +36,9 @@ export async function putMember(context: AdminContext, email: string, role: Memb
     adminEntry(context, 'members.put', email, sql`changes() > 0`),
     selectMembers(isOf),
   ])
-  if (row && row.role !== role) return 'last_owner' as const
-  return row ?? null
+  if (!row) throw conflict('The company has 1,000 members: remove one first')
+  if (row.role === role) return row
+  throw conflict('The last owner cannot become a developer: make another member an owner first')
 }
 
 /** Protects the last owner: without one, nobody could administer the company. */
@@ -49,18 +47,18 @@ function isLastOwner(companyId: number, email: string): SQL {
     WHERE company_id = ${companyId} AND role = 'owner'), 0)`
 }
 
-/** @returns what became of the member: `last_owner` if no owner would remain; null if there is none */
-export async function deleteMember(context: AdminContext, email: string): Promise<'removed' | 'last_owner' | null> {
+/** @throws ApiError 404 if there is none, 409 if no owner would remain */
+export async function deleteMember(context: AdminContext, email: string) {
   const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const mayGo = sql`${isOf} AND NOT ${isLastOwner(companyId, email)}`
-  const [[found], [removed]] = await db.write([
+  const [[member], [removed]] = await db.write([
     selectMembers(isOf),
     orm.delete(members).where(mayGo).returning({ email: members.email }),
     adminEntry(context, 'members.delete', email, sql`changes() > 0`),
   ])
-  if (!found) return null
-  return removed ? 'removed' : 'last_owner'
+  found(member, 'Member')
+  if (!removed) throw conflict('The last owner cannot be removed: make another member an owner first')
 }
 
 /** Lists the companies that the caller may administer, with the role there, the first 1,000 by id. */
