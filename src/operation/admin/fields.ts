@@ -12,22 +12,25 @@ import {
 } from '../../kernel/api/contract.ts'
 import { cursorPageOf } from '../../kernel/api/list-query.ts'
 
-export const company_id = idText.check(z.describe('The company.'))
-const ofCompany = z.strictObject({ company_id })
-
-type WithParams<A extends At, G extends Given> = G extends { params: z.ZodMiniType }
+/** The names in a path, such as `company_id`. */
+type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never
+type WithParams<A extends At, G extends Given, Fields extends z.core.$ZodShape> = G extends { params: z.ZodMiniType }
   ? G
-  : A extends `${string} /companies/{company_id}${string}`
-    ? G & { params: typeof ofCompany }
+  : A extends `${string}{${string}`
+    ? G & { params: z.ZodMiniObject<Pick<Fields, NamesIn<A> & keyof Fields>, z.core.$strict> }
     : G
 
-/** Makes the contracts of one subject. The role is a default; the parameters of a path are by default its company. */
-export function adminContracts(tag: string, role: Role) {
+type None = Record<never, never>
+
+/** Makes the contracts of one subject. The role is a default. @param params of its paths, besides the company */
+export function adminContracts<P extends z.core.$ZodShape = None>(tag: string, role: Role, params = {} as P) {
   const define = contractsOf(tag, null)
+  const fields = { company_id: idText.check(z.describe('The company.')), ...params }
   return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
-    const params = at.includes(' /companies/{company_id}') && { params: ofCompany }
-    const all: object = { role, ...params, ...given }
-    return define(operationId, at, all as WithParams<A, G>)
+    const named = Object.entries(fields).filter(([name]) => at.includes(`{${name}}`))
+    const ofPath = named.length > 0 && { params: z.strictObject(Object.fromEntries(named)) }
+    const all: object = { role, ...ofPath, ...given }
+    return define(operationId, at, all as WithParams<A, G, typeof fields>)
   }
 }
 

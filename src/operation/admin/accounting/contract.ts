@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { accountingId, component, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
-import { adminContracts, anyCompany, company_id, count, listOf } from '../fields.ts'
+import { adminContracts, anyCompany, count, listOf } from '../fields.ts'
 
 const state = z
   .enum(['pending', 'parked', 'dead'])
@@ -28,7 +28,10 @@ const states = component('EventsToRetry', 'Which events to send again.', {
   states: z.array(z.enum(['parked', 'dead'])).check(z.minLength(1), z.maxLength(2)),
 })
 
-const define = adminContracts('Accounting', 'developer')
+const define = adminContracts('Accounting', 'developer', {
+  event_id: idText.check(z.describe('The event.')),
+  client_id: idText.check(z.describe('The client.')),
+})
 
 export const listAllEvents = define('listAllEvents', 'GET /accounting-events', {
   role: 'operator',
@@ -38,7 +41,6 @@ export const listAllEvents = define('listAllEvents', 'GET /accounting-events', {
 export const listEvents = define('listEvents', 'GET /companies/{company_id}/accounting-events', listOf(event, ofState))
 
 export const retryEvent = define('retryEvent', 'POST /companies/{company_id}/accounting-events/{event_id}/retry', {
-  params: z.strictObject({ company_id, event_id: idText.check(z.describe('The event.')) }),
   response: retried,
 })
 
@@ -51,7 +53,6 @@ export const linkCustomer = define(
   'linkCustomer',
   'PUT /companies/{company_id}/clients/{client_id}/accounting-customer',
   {
-    params: z.strictObject({ company_id, client_id: idText.check(z.describe('The client.')) }),
     body: component('AccountingCustomer', 'The customer in the accounting system.', { customer_id: accountingId }),
     response: component('LinkedCustomer', 'The client and its customer.', {
       client_id: id,

@@ -1,13 +1,11 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime } from '../../../kernel/api/contract.ts'
-import { adminContracts, company_id } from '../fields.ts'
+import { adminContracts } from '../fields.ts'
 
 /** A test compares these with the kinds of a seed file. */
 export const KINDS = ['supplier_b', 'supplier_a', 'accounting_sync', 'storage'] as const
 
 export type Kind = (typeof KINDS)[number]
-
-const params = z.strictObject({ company_id, kind: z.enum(KINDS).check(z.describe('The kind of integration.')) })
 
 const integration = component('Integration', 'A connection of a company to another system, without its credentials.', {
   kind: z.enum(KINDS),
@@ -24,7 +22,8 @@ const integration = component('Integration', 'A connection of a company to anoth
   updated_at: dateTime,
 })
 
-const define = adminContracts('Integrations', 'owner')
+const kind = z.enum(KINDS).check(z.describe('The kind of integration.'))
+const define = adminContracts('Integrations', 'owner', { kind })
 
 export const listIntegrations = define('listIntegrations', 'GET /companies/{company_id}/integrations', {
   role: 'developer',
@@ -32,7 +31,6 @@ export const listIntegrations = define('listIntegrations', 'GET /companies/{comp
 })
 
 export const putIntegration = define('putIntegration', 'PUT /companies/{company_id}/integrations/{kind}', {
-  params,
   // The fields depend on the kind: the handler validates them like those of a seed file.
   body: z.looseObject({ credentials: z.optional(z.record(z.string(), z.string())) }).check(
     z.meta({
@@ -46,7 +44,6 @@ export const putIntegration = define('putIntegration', 'PUT /companies/{company_
 })
 
 export const testIntegration = define('testIntegration', 'POST /companies/{company_id}/integrations/{kind}/test', {
-  params,
   response: component('ConnectionTest', 'What one call to the other system gave.', {
     ok: z.boolean(),
     message: z.string(),

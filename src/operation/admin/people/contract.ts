@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, emailAddress, id } from '../../../kernel/api/contract.ts'
-import { adminContracts, company_id, listOf } from '../fields.ts'
+import { adminContracts, listOf } from '../fields.ts'
 
 const email = emailAddress().check(z.maxLength(254))
 const role = z.enum(['developer', 'owner'])
@@ -13,26 +13,21 @@ const member = component('Member', 'Somebody who administers a company.', {
   created_at: dateTime,
 })
 
-const params = z.strictObject({
-  company_id,
+const define = adminContracts('Members', 'owner', {
   email: z
     .pipe(z.string().check(z.trim(), z.toLowerCase()), email)
     .check(z.meta({ format: 'email' }), z.describe('The email of the person, in any case.')),
 })
 
-const define = adminContracts('Members', 'owner')
-
 export const listMembers = define('listMembers', 'GET /companies/{company_id}/members', listOf(member, {}))
 
 export const putMember = define('putMember', 'PUT /companies/{company_id}/members/{email}', {
-  params,
   body: component('MemberInput', 'The role of a member.', { role }),
   response: member,
   errors: ['conflict'],
 })
 
 export const deleteMember = define('deleteMember', 'DELETE /companies/{company_id}/members/{email}', {
-  params,
   response: component('DeletedMember', 'The member that was removed.', { email, deleted: z.literal(true) }),
   errors: ['not_found', 'conflict'],
 })

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import { component, type Documentation, dateTime, id, idText, instant, trimmed } from '../../../kernel/api/contract.ts'
 import { PERMISSIONS } from '../../../kernel/gate/permissions.ts'
-import { adminContracts, anyCompany, company_id, listOf } from '../fields.ts'
+import { adminContracts, anyCompany, listOf } from '../fields.ts'
 
 /** Limits a company's tokens; revoked and expired ones do not count. */
 export const ACTIVE_TOKENS_MAX = 50
@@ -9,8 +9,6 @@ export const ACTIVE_TOKENS_MAX = 50
 /** The old token stays valid at most this long after a rotation. */
 const OVERLAP_MAX_SECONDS = 7 * 86_400
 const OVERLAP_SECONDS = 86_400
-
-const ofToken = z.strictObject({ company_id, token_id: idText.check(z.describe('The token.')) })
 
 const permissions = z.array(z.enum(PERMISSIONS)).check(z.minLength(1), z.maxLength(PERMISSIONS.length))
 const expiresAt = z.nullable(instant)
@@ -35,7 +33,7 @@ const newToken = component('NewToken', 'A new token, with its secret.', {
 })
 const ofState = { state: z.optional(fields.state).check(z.describe('Only those in this state.')) }
 
-const define = adminContracts('Tokens', 'developer')
+const define = adminContracts('Tokens', 'developer', { token_id: idText.check(z.describe('The token.')) })
 
 export const listAllTokens = define('listAllTokens', 'GET /tokens', {
   role: 'operator',
@@ -55,7 +53,6 @@ export const createToken = define('createToken', 'POST /companies/{company_id}/t
 })
 
 export const rotateToken = define('rotateToken', 'POST /companies/{company_id}/tokens/{token_id}/rotate', {
-  params: ofToken,
   body: component('TokenRotation', 'How to replace a token.', {
     overlap_seconds: z
       ._default(z.int().check(z.minimum(0), z.maximum(OVERLAP_MAX_SECONDS)), OVERLAP_SECONDS)
@@ -69,7 +66,6 @@ export const rotateToken = define('rotateToken', 'POST /companies/{company_id}/t
 })
 
 export const revokeToken = define('revokeToken', 'DELETE /companies/{company_id}/tokens/{token_id}', {
-  params: ofToken,
   response: token,
 })
 

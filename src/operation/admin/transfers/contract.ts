@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import { component, cursorText, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
 import { exportedThread } from '../../../resources/mail/contract.ts'
 import { seedFile } from '../../copies/seed/file.ts'
-import { adminContracts, company_id } from '../fields.ts'
+import { adminContracts } from '../fields.ts'
 
 /** Limits the parts of a file: five million rows at 500 rows a part. */
 const MAX_PARTS = 10_000
@@ -50,7 +50,7 @@ const difference = z.strictObject({
   fields: z.array(z.string()),
 })
 
-const define = adminContracts('Imports', 'operator')
+const define = adminContracts('Imports', 'operator', { hash })
 
 export const createImport = define('createImport', 'POST /companies/{company_id}/imports', {
   createsCompany: true,
@@ -73,7 +73,6 @@ export const createImport = define('createImport', 'POST /companies/{company_id}
 })
 
 export const readImport = define('readImport', 'GET /companies/{company_id}/imports/{hash}', {
-  params: z.strictObject({ company_id, hash }),
   response: component('Import', 'How far an import has come.', {
     hash,
     parts,

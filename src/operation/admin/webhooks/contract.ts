@@ -1,10 +1,9 @@
 import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../../../delivery/webhooks/event-types.ts'
 import { changesOf, component, type Documentation, dateTime, id, oneLine } from '../../../kernel/api/contract.ts'
-import { adminContracts, anyCompany, company_id, count, listOf } from '../fields.ts'
+import { adminContracts, anyCompany, count, listOf } from '../fields.ts'
 
 const endpointId = z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be an id such as we_0123456789abcdef01'))
-const ofEndpoint = z.strictObject({ company_id, endpoint_id: endpointId.check(z.describe('The endpoint.')) })
 
 const eventType = z.enum(EVENT_TYPES)
 const time = z.iso.datetime({ offset: true })
@@ -39,7 +38,7 @@ const url = oneLine(URL_MAX_LENGTH).check(
 )
 const eventTypes = z.array(eventType).check(z.minLength(1), z.maxLength(EVENT_TYPES.length))
 
-const define = adminContracts('Webhooks', 'developer')
+const define = adminContracts('Webhooks', 'developer', { endpoint_id: endpointId.check(z.describe('The endpoint.')) })
 
 export const listAllWebhooks = define('listAllWebhooks', 'GET /webhooks', {
   role: 'operator',
@@ -58,12 +57,10 @@ export const createWebhook = define('createWebhook', 'POST /companies/{company_i
 })
 
 export const readWebhook = define('readWebhook', 'GET /companies/{company_id}/webhooks/{endpoint_id}', {
-  params: ofEndpoint,
   response: endpoint,
 })
 
 export const updateWebhook = define('updateWebhook', 'PATCH /companies/{company_id}/webhooks/{endpoint_id}', {
-  params: ofEndpoint,
   body: changesOf('WebhookChange', 'The fields to change.', {
     url: z.optional(url),
     event_types: z.optional(eventTypes),
@@ -73,7 +70,6 @@ export const updateWebhook = define('updateWebhook', 'PATCH /companies/{company_
 })
 
 export const deleteWebhook = define('deleteWebhook', 'DELETE /companies/{company_id}/webhooks/{endpoint_id}', {
-  params: ofEndpoint,
   response: component('DeletedWebhook', 'The endpoint that was deleted.', {
     id: endpointId,
     url: z.string(),
@@ -84,11 +80,10 @@ export const deleteWebhook = define('deleteWebhook', 'DELETE /companies/{company
 export const rotateWebhookSecret = define(
   'rotateWebhookSecret',
   'POST /companies/{company_id}/webhooks/{endpoint_id}/rotate-secret',
-  { params: ofEndpoint, response: endpointWithSecret, errors: ['conflict'] },
+  { response: endpointWithSecret, errors: ['conflict'] },
 )
 
 export const replayWebhook = define('replayWebhook', 'POST /companies/{company_id}/webhooks/{endpoint_id}/replay', {
-  params: ofEndpoint,
   body: component('WebhookReplay', 'A time span whose changes are delivered again.', {
     from: time.check(z.describe('The first moment of the span.')),
     to: time.check(z.describe('The moment at which it has ended.')),
@@ -110,7 +105,7 @@ const delivery = component('WebhookDelivery', 'A change whose delivery failed, o
 export const listWebhookDeliveries = define(
   'listWebhookDeliveries',
   'GET /companies/{company_id}/webhooks/{endpoint_id}/deliveries',
-  { params: ofEndpoint, ...listOf(delivery, {}) },
+  listOf(delivery, {}),
 )
 
 const sampleEndpoint = { endpoint_id: 'we_3f9c2a7d51e08b46c0' }
