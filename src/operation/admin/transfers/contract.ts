@@ -104,11 +104,10 @@ export const exportCompany = adminContracts('Exports', 'owner')('exportCompany',
 })
 
 const sampleHash = '9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08'
-const sampleLines = [
-  { type: 'company', data: { id: 1, name: 'Ridgeline Custom Apparel' } },
-  { type: 'clients', data: { id: 1, company_name: 'Harbor Rowing Club' } },
-  { type: 'end', data: {} },
-]
+const sampleLines = `{"type":"company","data":{"id":1,"name":"Ridgeline Custom Apparel"}}
+{"type":"clients","data":{"id":1,"company_name":"Harbor Rowing Club"}}
+{"type":"end","data":{}}
+`
 
 export const published = {
   tags: {
@@ -172,9 +171,7 @@ accounting events and files are not part of it.
 
 The last line is \`end\`, or \`next\` with the \`cursor\` of the request that continues. A response without either was cut
 off: request it again. Rows that change during an export are exported before or after the change.`,
-      example: {
-        response: sampleLines.map((each) => `${JSON.stringify(each)}\n`).join(''),
-      },
+      example: { response: sampleLines },
     },
   }),
 }
