@@ -24,7 +24,6 @@ export const accounting = listView({
     const [state, meaning] = STATES[event.state]
     return {
       title: `Order ${order_id}, ${operation}`,
-      of: `order ${order_id}`,
       state,
       problems: [last_error],
       facts: [

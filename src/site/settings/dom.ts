@@ -9,14 +9,12 @@ export type Attributes = Record<string, Attribute>
  */
 export function el<Tag extends keyof HTMLElementTagNameMap>(tag: Tag, first?: Attributes | Child, ...rest: Child[]) {
   const element = document.createElement(tag)
-  if (!isAttributes(first)) append(element, [first])
-  else {
-    for (const [name, value] of Object.entries(first)) {
-      if (typeof value === 'function') element.addEventListener(name, value)
-      else if (value !== false && value != null) element.setAttribute(name, value === true ? '' : String(value))
-    }
+  const [attributes, children]: [Attributes, Child] = isAttributes(first) ? [first, rest] : [{}, [first, rest]]
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === 'function') element.addEventListener(name, value)
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? '' : String(value))
   }
-  append(element, rest)
+  element.append(...nodesOf(children))
   return element
 }
 
@@ -24,17 +22,14 @@ function isAttributes(value: Attributes | Child): value is Attributes {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Node)
 }
 
-function append(parent: Element, children: readonly Child[]): void {
-  for (const child of children) {
-    if (Array.isArray(child)) append(parent, child)
-    else if (child instanceof Node) parent.append(child)
-    else if (child !== false && child != null) parent.append(String(child))
-  }
+function nodesOf(child: Child): (Node | string)[] {
+  if (Array.isArray(child)) return child.flatMap(nodesOf)
+  if (child instanceof Node) return [child]
+  return child === false || child == null ? [] : [String(child)]
 }
 
 export function replace(parent: Element, ...children: Child[]): void {
-  parent.replaceChildren()
-  append(parent, children)
+  parent.replaceChildren(...nodesOf(children))
 }
 
 export function byId(id: string): HTMLElement {

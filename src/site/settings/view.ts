@@ -28,8 +28,6 @@ export interface Item {
   facts: readonly Child[]
   more?: readonly Child[]
   actions?: readonly Part[] | false
-  /** The object of the actions. Default: the title. */
-  of?: string
 }
 
 interface ListView<Row> extends Omit<View, 'load'> {
@@ -56,7 +54,7 @@ export function listView<Row>({ read, head, empty, item, ...view }: ListView<Row
 }
 
 function showItem(scope: Scope, item: Item): HTMLElement {
-  const { title, state, problems = [], facts, more = [], actions, of = title } = item
+  const { title, state, problems = [], facts, more = [], actions } = item
   const [tone, text] = state
   const content = [
     el('h2', title, ' ', el('span', { class: `badge ${tone}` }, text)),
@@ -66,7 +64,7 @@ function showItem(scope: Scope, item: Item): HTMLElement {
   return el(
     'li',
     el('div', { class: 'item' }, content, el('p', { class: 'facts' }, shownFacts), more),
-    el('div', { class: 'actions' }, showParts(scope, actions || [], of)),
+    el('div', { class: 'actions' }, showParts(scope, actions || [], title)),
   )
 }
 
