@@ -188,7 +188,7 @@ export const idText = z
 
 /** Without quoted local parts. Zod's own pattern refuses characters such as `&`, and domains such as `.xn--p1ai`. */
 const EMAIL =
-  /^(?:[\w!#$%&'*+/=?^`{|}~-]+\.)*[\w!#$%&'*+/=?^`{|}~-]+@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:[A-Za-z]{2,}|xn--[a-z0-9-]+)$/
+  /^(?:[\w!#$%&'*+/=?^`{|}~-]+\.)*[\w!#$%&'*+/=?^`{|}~-]+@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:[A-Za-z]{2,}|[Xx][Nn]--[A-Za-z0-9-]+)$/
 export const emailAddress = (error?: string) => z.email({ pattern: EMAIL, error })
 
 /** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */

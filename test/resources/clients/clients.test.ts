@@ -145,10 +145,12 @@ describe('the lookup of a client', () => {
     }
   })
 
-  it.each(["R&D/o'~`'@shop.example", 'a@b.xn--p1ai'])('finds %s by path and query', async (email) => {
+  it.each(["R&D/o'~`'@shop.example", 'a@b.xn--p1ai', 'A@C.XN--P1AI'])('finds %s by path and query', async (email) => {
     const { id } = await create({ company_name: 'a', email })
-    for (const path of [encodeURIComponent(email), `x?email=${encodeURIComponent(email)}`]) {
-      expect((await company.call('GET', `/clients/${path}`)).body.client?.id).toBe(id)
+    for (const sent of [email, email.toLowerCase(), email.toUpperCase()].map(encodeURIComponent)) {
+      for (const path of [sent, `x?email=${sent}`]) {
+        expect((await company.call('GET', `/clients/${path}`)).body.client?.id, path).toBe(id)
+      }
     }
   })
 
