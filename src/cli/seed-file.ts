@@ -141,14 +141,17 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
  * An interrupted import continues with the first part that is missing; threads that are there stay as they are.
  */
 export async function importCompany(api: AdminApi, company_id: number, name: string): Promise<void> {
-  const path = resolvePath(name)
-  const { file, integrations } = await readExport(linesOf(path, name)).catch((error: unknown) => {
+  const { file, integrations } = await readExport(linesOf(name)).catch((error: unknown) => {
     throw unreadable(name, error)
   })
-  const input = { ...file, company: { ...file.company, id: company_id } }
+  // A context shows nothing that names another company.
+  const own: unknown[] = [file.company.id, `${file.company.id}`]
+  const renamed = (key: string, at: unknown) => (/^company(_id|Id)$/.test(key) && own.includes(at) ? company_id : at)
+  const thread_contexts = file.thread_contexts?.map((context) => JSON.parse(JSON.stringify(context ?? null), renamed))
+  const input = { ...file, company: { ...file.company, id: company_id }, thread_contexts }
   const { summary, differences } = await importSeed(api, input, name, true)
   let [number, threads, added] = [0, 0, 0]
-  for await (const line of linesOf(path, name)) {
+  for await (const line of linesOf(name)) {
     number += 1
     const body = threadOf(line)
     if (body === null) continue
@@ -161,21 +164,19 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
     threads += 1
     if (is_new) added += 1
   }
-  console.log(summary)
-  console.log(`Email threads: ${threads}, of which ${added} were new.`)
-  if (integrations.length > 0) {
-    console.error(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
-  }
+  console.log(`${summary}\nEmail threads: ${threads}, of which ${added} were new.`)
+  const lost = integrations.join(', ')
+  if (lost) console.error(`Set up again, since an export has no credentials: ${lost}.`)
   for (const line of describeDifferences(differences)) console.error(line)
   if (differences.length > 0) throw new CommandError(`Company ${company_id} has other rows than ${name}.`)
 }
 
 /** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */
-async function* linesOf(path: string, name: string): AsyncGenerator<string, void, undefined> {
+async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
   let rest = ''
   try {
     const decoder = new TextDecoder('utf-8', { fatal: true })
-    for await (const bytes of createReadStream(path, { highWaterMark: 1_048_576 })) {
+    for await (const bytes of createReadStream(resolvePath(name), { highWaterMark: 1_048_576 })) {
       const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
       rest = lines.pop() ?? ''
       yield* lines

@@ -116,6 +116,26 @@ describe('an invalid seed file', () => {
   })
 })
 
+it('imports contexts that name the exported company as those of the new one', async () => {
+  const named = (company_id: unknown, companyId = company_id) => [
+    { id: 7, company_id, by: [7, { companyId, company: 7 }] },
+  ]
+  const sent: unknown[] = []
+  const call = async (_contract: unknown, { body }: { body: { file: object } }) => {
+    sent.push(body.file)
+    return { differences: [] }
+  }
+  const lines = [
+    { type: 'company', data: { id: 7, name: 'A' } },
+    { type: 'thread_contexts', data: { thread_id: '7', clients_data: [...named(7, '7'), ...named(8), ...named([7])] } },
+    { type: 'end' },
+  ]
+  const file = await writeSeed(lines.map((line) => JSON.stringify(line)).join('\n'))
+  await importCompany({ call } as unknown as Connection, 12, file)
+  const context = { thread_id: '7', clients_data: [...named(12), ...named(8), ...named([7])] }
+  expect(sent).toEqual([{ company: { id: 12, name: 'A' }, thread_contexts: [context] }])
+})
+
 describe('a file that cannot be imported', () => {
   const service = {
     call: async ({ operationId }: { operationId: string }) => {
