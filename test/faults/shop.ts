@@ -52,7 +52,7 @@ export const BINDINGS: Env = {
           ...known,
           decision: allow(),
           constraint: null,
-          ...(isWrite && { receipt: { write: 1 } }),
+          receipt: isWrite ? { write: 1 } : undefined,
         }
       },
       take: async () => allow(),

@@ -6,7 +6,6 @@ import { log, nameOf } from '../http/errors.ts'
 import {
   addUsage,
   COMPANY_LIMIT_MS,
-  type Cost,
   count,
   DATABASE_LIMIT_MS,
   type Decision,
@@ -15,7 +14,7 @@ import {
   type Usage,
   type Window,
 } from './limits.ts'
-import { ReadAfterWrite, type ReadConstraint, type Receipt, type Seen, type StoredWrites } from './read-after-write.ts'
+import { ReadAfterWrite, type ReadConstraint, type Seen, type StoredWrites } from './read-after-write.ts'
 import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchToken } from './tokens.ts'
 
 /** From this age on a token is looked up again behind the requests that still use it. */
@@ -41,22 +40,9 @@ export interface AdmitRequest extends Report {
   isWrite: boolean
 }
 
+export type Admission = Awaited<ReturnType<RateLimiter['admit']>>
 /** An allowed or rate-limited request of a valid token. */
-export interface Admitted {
-  kind: 'admitted'
-  token: Token
-  /** How long ago the look-up of the token began. */
-  ageMs: number
-  /** The migrations of the directory. */
-  applied: string | null
-  decision: Decision
-  constraint: ReadConstraint
-  /** Goes with the report of a write, or of a read whose bookmark settles a lost write. */
-  receipt?: Receipt | undefined
-}
-
-/** `outdated` means that the schema is older than the object's code, `ended` that the token is revoked or expired. */
-export type Admission = Admitted | { kind: 'unknown' } | { kind: 'outdated' } | { kind: 'ended'; ageMs: number }
+export type Admitted = Extract<Admission, { kind: 'admitted' }>
 
 /** The token, or null when it has expired or was revoked. */
 export function usable(token: Token | null, now: number): Token | null {
@@ -86,21 +72,26 @@ export class RateLimiter extends DurableObject<Env> {
   private isFirst = true
   private timer: ReturnType<typeof setTimeout> | undefined
 
-  /** Rejects when the token cannot be looked up. */
-  async admit(hash: string, { isWrite, ...report }: AdmitRequest): Promise<Admission> {
+  /**
+   * Rejects when the token cannot be looked up. `outdated` means that the schema is older than this code. `ageMs` is the
+   * time since the look-up began, `applied` the migrations of the directory. The `receipt` goes with the report of a write,
+   * or of a read whose bookmark settles a lost write.
+   */
+  async admit(hash: string, { isWrite, ...report }: AdmitRequest) {
     const identity = await this.identify(hash)
     const now = Date.now()
     const { applied, lastUsedAt, at } = identity
-    if (!acceptsSchema(applied)) return { kind: 'outdated' }
-    if (identity.token === undefined) return { kind: 'unknown' }
+    if (!acceptsSchema(applied)) return { kind: 'outdated' as const }
+    if (identity.token === undefined) return { kind: 'unknown' as const }
     const ageMs = now - at
     const token = usable(identity.token, now)
-    if (!token) return { kind: 'ended', ageMs }
+    // Revoked or expired.
+    if (!token) return { kind: 'ended' as const, ageMs }
 
     this.writes.follow(token.database, now)
     const decision = this.count({ ...report, requests: 1 }, now)
     const isNew = now < token.createdAt + REPLICATION_MS
-    const constraint = isWrite || isNew ? 'primary' : this.writes.constraint()
+    const constraint: ReadConstraint = isWrite || isNew ? 'primary' : this.writes.constraint()
     const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
     this.keep()
     if (decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS) {
@@ -108,18 +99,18 @@ export class RateLimiter extends DurableObject<Env> {
       const touched = touchToken(this.env.DB, token, now).then((databaseMs) => this.report({ databaseMs }))
       this.ctx.waitUntil(touched.catch(() => undefined))
     }
-    return { kind: 'admitted', token, ageMs, applied, decision, constraint, receipt }
-  }
-
-  /** Counts the further requests of an admitted request. */
-  take(cost: Cost & Report): Decision {
-    const decision = this.count(cost, Date.now())
-    this.keep()
-    return decision
+    return { kind: 'admitted' as const, token, ageMs, applied, decision, constraint, receipt }
   }
 
   report(report: Report): Decision {
-    return this.take({ ...report, requests: 0 })
+    return this.take(report)
+  }
+
+  /** Counts the further requests of an admitted request. */
+  take(report: Report): Decision {
+    const decision = this.count(report, Date.now())
+    this.keep()
+    return decision
   }
 
   /** The token was changed: the next request looks it up again. */
@@ -170,18 +161,19 @@ export class RateLimiter extends DurableObject<Env> {
     }
   }
 
-  private count({ seen, mayCommit, ...cost }: Cost & Report, now: number): Decision {
+  private count({ seen, mayCommit, ...usage }: Report, now: number): Decision {
+    const { requests = 0, refused = 0, uncounted = 0, databaseMs } = usage
     if (seen) this.writes.report(seen)
     if (mayCommit) this.writes.beginUnknown(now)
     // While the company has no database time, requests are refused and not counted.
     const isClosed = this.company.isClosed(now)
-    const own = count(this.window, now, isClosed ? { ...cost, requests: 0 } : cost)
+    const own = count(this.window, now, isClosed ? { ...usage, requests: 0 } : usage)
     const decision = { window: own.window, company: this.company.window, allowed: own.allowed && !isClosed }
-    this.company.add(this.identity?.token?.companyId, cost.databaseMs, now)
+    this.company.add(this.identity?.token?.companyId, databaseMs, now)
     const used = {
-      requests: (decision.allowed ? cost.requests : 0) + (cost.uncounted ?? 0),
-      refused: (decision.allowed ? 0 : cost.requests) + (cost.refused ?? 0),
-      databaseMs: cost.databaseMs,
+      requests: (decision.allowed ? requests : 0) + uncounted,
+      refused: (decision.allowed ? 0 : requests) + refused,
+      databaseMs,
     }
     this.window = own.window
     const isUsed = used.requests + used.refused + used.databaseMs > 0
@@ -228,7 +220,7 @@ export class CompanyLimiter extends DurableObject<Env> {
   private window = this.stored
 
   report(databaseMs: number): Window {
-    const { window } = count(this.window, Date.now(), { requests: 0, databaseMs }, COMPANY_LIMIT_MS)
+    const { window } = count(this.window, Date.now(), { databaseMs }, COMPANY_LIMIT_MS)
     this.window = window
     const storedMs = window.startedAt === this.stored?.startedAt ? this.stored.databaseMs : 0
     if (window.databaseMs >= storedMs + UNSTORED_MS) {

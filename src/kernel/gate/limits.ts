@@ -11,18 +11,14 @@ export const WINDOW_MS = 60_000
 /** One fixed window from its first request: requests counted, and database time used with the debt of earlier windows. */
 export type Window = { startedAt: number; count: number; databaseMs: number }
 
-/** A token's use since the last call of its isolate. */
+/** The requests of a call, all of which are allowed or none, and the token's use since the last call of its isolate. */
 export interface Usage {
+  requests?: number
   databaseMs: number
   /** Requests that the isolate refused without a call. */
   refused?: number
   /** Requests that the isolate allowed while the object failed. */
   uncounted?: number
-}
-
-/** The price of a call: all of its requests are allowed, or none. */
-export interface Cost extends Usage {
-  requests: number
 }
 
 /** The windows of a token and of its company, which counts no requests and is absent while unknown. */
@@ -36,12 +32,13 @@ export interface Decision extends Limits {
 }
 
 /** Counts the reported usage, and the requests if the window has room for all of them. */
-export function count(window: Window | undefined, now: number, cost: Cost, limitMs = DATABASE_LIMIT_MS): Decision {
+export function count(window: Window | undefined, now: number, usage: Usage, limitMs = DATABASE_LIMIT_MS): Decision {
+  const { requests = 0, uncounted = 0 } = usage
   const current = advance(window, now, limitMs)
-  const before = Math.min(LIMIT, current.count + (cost.uncounted ?? 0))
-  const databaseMs = current.databaseMs + cost.databaseMs
-  const allowed = databaseMs < limitMs && before + cost.requests <= LIMIT
-  const total = allowed ? before + cost.requests : before
+  const before = Math.min(LIMIT, current.count + uncounted)
+  const databaseMs = current.databaseMs + usage.databaseMs
+  const allowed = databaseMs < limitMs && before + requests <= LIMIT
+  const total = allowed ? before + requests : before
   return { allowed, window: { startedAt: current.startedAt, count: total, databaseMs } }
 }
 

@@ -218,5 +218,5 @@ export class TokenState implements Limits {
 }
 
 function admitted(token: Token, decision: Decision): Admitted {
-  return { kind: 'admitted', token, decision, ageMs: 0, applied: null, constraint: 'primary' }
+  return { kind: 'admitted', token, decision, ageMs: 0, applied: null, constraint: 'primary', receipt: undefined }
 }

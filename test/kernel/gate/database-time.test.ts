@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { BatchSemaphore, type Cost, DATABASE_LIMIT_MS, IN_FLIGHT } from '../../../src/kernel/gate/limits.ts'
+import { BatchSemaphore, DATABASE_LIMIT_MS, IN_FLIGHT, type Usage } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
@@ -17,7 +17,7 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
   const { DB, seen } = timedDatabase(durationMs, hold)
   const window = memory()
-  const calls: Cost[] = []
+  const calls: Usage[] = []
   const { bindings: limited } = withLimiter(async (name, cost) => {
     calls.push(cost)
     return window(name, cost)
@@ -34,7 +34,7 @@ async function company(durationMs: number, hold?: () => Promise<unknown>) {
   return { token, bindings, seen, calls, call, use, get }
 }
 
-const reported = (calls: Cost[]) => calls.reduce((sum, { databaseMs }) => sum + databaseMs, 0)
+const reported = (calls: Usage[]) => calls.reduce((sum, { databaseMs }) => sum + databaseMs, 0)
 
 describe('database time', () => {
   it('is counted for every statement of a request, reads and writes', async () => {

@@ -64,7 +64,7 @@ class Gate {
   }
 
   /** Reports the bookmark of an admitted request. */
-  async report(bookmark: string, { receipt }: Pick<Admitted, 'receipt'> = {}) {
+  async report(bookmark: string, { receipt }: Partial<Pick<Admitted, 'receipt'>> = {}) {
     await this.stub.report({ databaseMs: 0, seen: { database: 'DB', bookmark, ...receipt } })
   }
 

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { type Cost, type Decision, LIMIT, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
+import { type Decision, LIMIT, type Usage, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
@@ -17,7 +17,7 @@ const refusal = (ms: number): Promise<Decision> =>
     window: { startedAt: Date.now() + ms - WINDOW_MS, count: LIMIT, databaseMs: 0 },
   })
 
-const requests = (count: number): Cost => ({ requests: count, databaseMs: 0 })
+const requests = (count: number): Usage => ({ requests: count, databaseMs: 0 })
 
 describe('the limit of requests', () => {
   it('is in the headers of every authenticated response', async () => {
@@ -155,7 +155,7 @@ describe('a refused request', () => {
 async function breakable() {
   const { token } = await mintCompany()
   const window = memory()
-  const state = { fails: true, calls: [] as Cost[] }
+  const state = { fails: true, calls: [] as Usage[] }
   const { bindings } = withLimiter(async (name, cost) => {
     state.calls.push(cost)
     if (state.fails) throw new Error('overloaded')

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
-import { type Cost, count, type Decision, LIMIT, type Window } from '../../../src/kernel/gate/limits.ts'
+import { count, type Decision, LIMIT, type Usage, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { BUDGET_MS, pause } from '../../../src/kernel/http/bounds.ts'
 import { mintCompany, request } from '../../support/app.ts'
@@ -27,12 +27,12 @@ async function open(way: Way) {
   if (!known) throw new Error('There is no token.')
   const seen = { calls: 0, counted: 0 }
   let window: Window | undefined
-  const decide = (cost: Cost) =>
+  const decide = (cost: Usage) =>
     way(
       () => {
         const result = count(window, Date.now(), cost)
         window = result.window
-        seen.counted += result.allowed ? cost.requests : 0
+        seen.counted += result.allowed ? (cost.requests ?? 0) : 0
         return result
       },
       seen.calls++,

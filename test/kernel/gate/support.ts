@@ -4,17 +4,17 @@ import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { Admission, AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import {
-  type Cost,
   count,
   DATABASE_LIMIT_MS,
   type Decision,
   LIMIT,
+  type Usage,
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 
 /** Bindings with this object for every token, and the names of those that were called for requests. */
-export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decision>): {
+export function withLimiter(decide: (name: string, cost: Usage) => Promise<Decision>): {
   bindings: Env
   called: string[]
 } {
@@ -25,11 +25,11 @@ export function withLimiter(decide: (name: string, cost: Cost) => Promise<Decisi
     const { token, applied } = await findToken(env.DB, hash)
     if (token === undefined) return { kind: 'unknown' }
     if (token === null) return { kind: 'ended', ageMs: 0 }
-    return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null }
+    return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null, receipt: undefined }
   }
   const stub = (name: string) => ({
     admit,
-    take: (cost: Cost) => decide(name, cost),
+    take: (report: Report) => decide(name, report),
     report: (report: Report) => decide(name, { ...report, requests: 0 }),
   })
   const namespace = { idFromName: (name: string) => name, get: stub }
@@ -45,7 +45,7 @@ export async function refuse(): Promise<Decision> {
 /** Objects in memory with the real window. */
 export function memory() {
   const windows = new Map<string, Window>()
-  return async (name: string, cost: Cost) => {
+  return async (name: string, cost: Usage) => {
     const decision = count(windows.get(name), Date.now(), cost)
     windows.set(name, decision.window)
     return decision
@@ -55,7 +55,7 @@ export function memory() {
 /** Uses up a token's requests. */
 export async function useUp(token: string): Promise<void> {
   const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token)))
-  await object.take({ requests: 0, uncounted: LIMIT, databaseMs: 0 })
+  await object.take({ uncounted: LIMIT, databaseMs: 0 })
 }
 
 /** Sends so many requests at once, without the conformance check of responses, and counts their statuses. */

@@ -2,7 +2,6 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
   addUsage,
-  type Cost,
   count,
   DATABASE_LIMIT_MS,
   type Decision,
@@ -11,6 +10,7 @@ import {
   LIMIT,
   resetAt,
   secondsUntil,
+  type Usage,
   WINDOW_MS,
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
@@ -72,7 +72,7 @@ describe('the window of requests', () => {
 
   it('allows all requests of a call, or none of them', () => {
     const full = { startedAt: START, count: 290, databaseMs: 0 }
-    const of = (cost: Omit<Cost, 'databaseMs'>) => leftBy(count(full, START, { ...cost, databaseMs: 0 }))
+    const of = (cost: Omit<Usage, 'databaseMs'>) => leftBy(count(full, START, { ...cost, databaseMs: 0 }))
     expect(of({ requests: 10 })).toMatchObject({ allowed: true, remaining: 0 })
     expect(of({ requests: 11 })).toMatchObject({ allowed: false, remaining: 10 })
   })
