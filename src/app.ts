@@ -3,7 +3,6 @@ import { TrieRouter } from 'hono/router/trie-router'
 import { Hono } from 'hono/tiny'
 import { startDelivery } from './delivery/accounting/delivery.ts'
 import { startWebhooks } from './delivery/webhooks/delivery.ts'
-import type { Env } from './env.ts'
 import type { AppEnv } from './kernel/api/context.ts'
 import { addCommonHeaders, mount, OWN_ORIGIN, type Route, refuseMethod } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
@@ -38,43 +37,38 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   app.notFound(serveAsset)
 
   const api = new Hono<AppEnv>({ strict: false })
-  serveDescription(api, 'openapi.json')
+  serveOpen(api, '/openapi.json', 'openapi', (c) => fetchAsset(c, '/openapi.json'))
   api.use(admit, openContext)
   mount(api, routes)
   app.route('/api/v1', api)
 
   const admin = new Hono<AppEnv>({ strict: false })
-  serveDescription(admin, 'admin-openapi.json')
+  serveOpen(admin, '/openapi.json', 'openapi', (c) => fetchAsset(c, '/admin-openapi.json'))
   mount(admin, administration)
   app.route('/admin/v1', admin)
 
-  for (const { path, operationId, respond } of health) {
-    app.get(path, async (c) => {
-      await refuseQuery(c)
-      c.set('operation', operationId)
-      return respond(c.env)
-    })
-    app.all(path, refuseMethod(['GET', 'HEAD']))
-  }
+  for (const { path, operationId, respond } of health) serveOpen(app, path, operationId, (c) => respond(c.env))
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
 }
 
-/** The published description is a static asset; it needs no token. */
-function serveDescription(api: Hono<AppEnv>, asset: string): void {
-  api.get('/openapi.json', async (c) => {
+type Respond = (c: Context<AppEnv>) => Promise<Response>
+
+/** Serves a path that needs no token and takes no query. */
+function serveOpen(app: Hono<AppEnv>, path: string, operation: string, respond: Respond): void {
+  app.get(path, async (c) => {
     await refuseQuery(c)
-    c.set('operation', 'openapi')
-    return fetchAsset(c.env, new Request(new URL(`/${asset}`, c.req.url), c.req.raw))
+    c.set('operation', operation)
+    return respond(c)
   })
-  api.all('/openapi.json', refuseMethod(['GET', 'HEAD']))
+  app.all(path, refuseMethod(['GET', 'HEAD']))
 }
 
 /** Serves the reference page and its files through the Worker, so that they have its headers. */
 async function serveAsset(c: Context<AppEnv>): Promise<Response> {
   const [, ofApi] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
-  const asset = mayBeAsset ? await fetchAsset(c.env, c.req.raw) : null
+  const asset = mayBeAsset ? await fetchAsset(c) : null
   if (asset && asset.status !== 404) return asset
   // Callers forget the first part.
   const hint = ofApi ? '' : 'paths of the API start with /api/v1, such as /api/v1/clients; '
@@ -83,8 +77,10 @@ async function serveAsset(c: Context<AppEnv>): Promise<Response> {
   return errorResponse(new ApiError('not_found', { message }), c.req.url)
 }
 
-async function fetchAsset({ ASSETS }: Env, request: Request): Promise<Response> {
-  const asset = await withDeadline(ASSETS.fetch(request), BUDGET_MS.assets)
+/** @param url by default that of the request */
+async function fetchAsset({ env, req }: Context<AppEnv>, url = req.url): Promise<Response> {
+  const request = new Request(new URL(url, req.url), req.raw)
+  const asset = await withDeadline(env.ASSETS.fetch(request), BUDGET_MS.assets)
   // Headers of a fetched response are immutable.
   return new Response(asset.body, asset)
 }
@@ -99,8 +95,13 @@ const serve: MiddlewareHandler<AppEnv> = async (c, next) => {
   const requestId = given && REQUEST_ID.test(given) ? given : crypto.randomUUID()
   c.set('requestId', requestId)
   const early = refuseForeignHost(c) ?? respondToPreflight(c)
-  if (early) c.res = early
-  else await catchErrors(c, next)
+  try {
+    if (early) c.res = early
+    else await next()
+  } catch (thrown) {
+    // Hono handles only Errors; anything else must not become a bare 500.
+    c.res = toResponse(thrown, c)
+  }
   addCommonHeaders(c)
   const [token, actor] = [c.get('usage')?.token, c.get('actor')]
   // Fields that are undefined are left out.
@@ -152,15 +153,6 @@ function respondToPreflight(c: Context<AppEnv>): Response | undefined {
   })
 }
 
-/** Hono handles only Errors; anything else that is thrown must not become a bare 500. */
-async function catchErrors(c: Context<AppEnv>, next: () => Promise<void>): Promise<void> {
-  try {
-    await next()
-  } catch (thrown) {
-    c.res = toResponse(thrown, c)
-  }
-}
-
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
 const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   const { env } = c
@@ -192,8 +184,7 @@ const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     rememberFreshness: () => usage.remember(),
     waitUntil,
   })
-  // Errors are caught behind the gate, so that their responses have the headers of the limits too.
-  await catchErrors(c, next)
+  await next()
 }
 
 export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
