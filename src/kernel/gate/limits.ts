@@ -164,6 +164,7 @@ const SHARE = 1 / 4
 const BURST_MS = 250
 /** A company is active for this long after its last request. */
 const ACTIVE_MS = 2_000
+/** A request waits this long for its share, a batch in the queue: less than its deadline, which runs meanwhile. */
 export const LONGEST_WAIT_MS = 8_000
 
 /** Use that a share of the time pays off. All times are milliseconds of a clock that is never set. */
@@ -227,8 +228,6 @@ export const IN_FLIGHT = 6
  */
 const ALONE = { share: COMPANY_LIMIT_MS / WINDOW_MS, burstMs: 1_000, oneByOneMs: 1_000 }
 const BESIDE_OTHERS = { share: 1 / 6, burstMs: 250, oneByOneMs: 50 }
-/** Less than the deadline of a batch, which runs while it waits. */
-const QUEUE_MS = 8_000
 /** A batch in flight for longer was lost with its request. */
 const LOST_MS = 20_000
 
@@ -259,7 +258,7 @@ export class BatchSemaphore {
       this.startQueued()
       return permit.startedAt > 0
     }
-    await poll(isStarted, QUEUE_MS).catch(() => this.release(permit, 0))
+    await poll(isStarted, LONGEST_WAIT_MS).catch(() => this.release(permit, 0))
     return permit.startedAt > 0
   }
 
