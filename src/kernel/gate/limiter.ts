@@ -96,8 +96,7 @@ export class RateLimiter extends DurableObject<Env> {
     this.keep()
     if (decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS) {
       identity.lastUsedAt = now
-      const touched = touchToken(this.env.DB, token, now).then((databaseMs) => this.report({ databaseMs }))
-      this.ctx.waitUntil(touched.catch(() => undefined))
+      this.ctx.waitUntil(touchToken(this.env.DB, token, now).catch(() => undefined))
     }
     return { kind: 'admitted' as const, token, ageMs, applied, decision, constraint, receipt }
   }

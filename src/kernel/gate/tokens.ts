@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
-import { type DatabaseUse, openDatabase, orm, startUse } from '../db/client.ts'
+import { type DatabaseUse, openDatabase, orm } from '../db/client.ts'
 import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
 import { apiTokens, companies } from '../db/schema.ts'
@@ -59,12 +59,10 @@ export async function findToken(binding: D1Database, hash: string, use?: Databas
   return { token: revokedAt === null ? token : null, lastUsedAt: lastUsedAt ?? 0, applied }
 }
 
-/** Writes the last use, unless it was written within a minute. Returns the database time in milliseconds. */
-export async function touchToken(binding: D1Database, { id }: Token, now: number): Promise<number> {
+/** Writes the last use, unless it was written within a minute. */
+export async function touchToken(binding: D1Database, { id }: Token, now: number): Promise<void> {
   const isDue = sql`id = ${id} AND (last_used_at IS NULL OR last_used_at <= ${now - LAST_USED_EVERY_MS})`
-  const use = startUse()
-  await openDatabase(binding, { use }).writeIdempotent([orm.update(apiTokens).set({ last_used_at: now }).where(isDue)])
-  return use.durationMs
+  await openDatabase(binding).writeIdempotent([orm.update(apiTokens).set({ last_used_at: now }).where(isDue)])
 }
 
 /** A network is blocked this long after too many unknown tokens: the window of the `AUTH_FAILURES` binding. */
