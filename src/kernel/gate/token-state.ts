@@ -35,13 +35,11 @@ export class TokenState implements Limits {
   /** By the last answer, with the unreported usage. */
   window: Window = { startedAt: 0, count: 0, databaseMs: 0 }
   company: Window | undefined
-  private objectId: DurableObjectId | undefined
   /** For use until then; a null token has ended. */
   private cached: { token: Token | null; until: number } | null = null
   private unreported = noUsage()
-  /** Writes that the object does not know, and those reported: every call reports them until one succeeds. */
-  private unknownWrites = 0
-  private knownWrites = 0
+  /** The newest write that the object does not know: every call reports it until one succeeds. */
+  private unknownWrite: symbol | null = null
   /** Requests whose calls are under way: the object may allow each. */
   private pending = 0
   /** When an object that fails is called again; 0 for one that works. */
@@ -83,7 +81,7 @@ export class TokenState implements Limits {
   isReportDue(): boolean {
     const { databaseMs } = this.unreported
     const isNearlyUsed = databaseMs > 0 && this.window.databaseMs > DATABASE_LIMIT_MS - NEARLY_USED_MS
-    return this.unknownWrites > this.knownWrites || databaseMs >= REPORT_MS || isNearlyUsed
+    return this.unknownWrite !== null || databaseMs >= REPORT_MS || isNearlyUsed
   }
 
   charge(databaseMs: number): void {
@@ -93,7 +91,7 @@ export class TokenState implements Limits {
 
   /** With the next call the object learns of a write that it does not know. */
   keepWrite(): void {
-    this.unknownWrites++
+    this.unknownWrite = Symbol()
   }
 
   /** The company has moved: the object looks the token up again. */
@@ -104,8 +102,7 @@ export class TokenState implements Limits {
 
   /** A new stub for each call: one that has failed is of no further use. The first call creates the object near it. */
   private open({ env }: TokenContext): DurableObjectStub<RateLimiter> {
-    this.objectId ??= env.RATE_LIMITER.idFromName(this.hash)
-    return env.RATE_LIMITER.get(this.objectId)
+    return env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(this.hash))
   }
 
   /** Null while the object fails or is silent. @param requests that it may allow */
@@ -114,15 +111,15 @@ export class TokenState implements Limits {
     if (askedAt < this.retryAt) return Promise.resolve(null)
     const isRetry = this.retryAt > 0
     if (isRetry) this.retryAt = askedAt + RETRY_MS
-    const { unreported: usage, unknownWrites } = this
-    const report = { ...usage, mayCommit: unknownWrites > this.knownWrites }
+    const { unreported: usage, unknownWrite } = this
+    const report = { ...usage, mayCommit: unknownWrite !== null }
     this.unreported = noUsage()
     this.pending += requests
     const work = async () => {
       try {
         const answer = await withDeadline(send(this.open(c), report), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
         this.receive(answer, askedAt)
-        this.knownWrites = Math.max(this.knownWrites, unknownWrites)
+        if (this.unknownWrite === unknownWrite) this.unknownWrite = null
         return answer
       } catch (error) {
         this.unreported.databaseMs += usage.databaseMs
