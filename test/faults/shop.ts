@@ -52,7 +52,7 @@ export const BINDINGS: Env = {
           ...known,
           decision: allow(),
           constraint: null,
-          receipt: isWrite ? { write: 1 } : undefined,
+          receipt: isWrite ? { write: 'w' } : undefined,
         }
       },
       take: async () => allow(),

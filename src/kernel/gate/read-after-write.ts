@@ -2,8 +2,8 @@ import type { Version } from '../db/placement.ts'
 
 /** A write without a report has ended after this time: one with a slow body is announced again before its batch. */
 const LOST_AFTER_MS = 60_000
-/** The number of writes that are not known one by one. */
-const UNKNOWN = 0
+/** The id of all writes that are not known one by one. */
+const UNKNOWN = 'unknown'
 
 /** The part that survives the eviction of the object. */
 export interface StoredWrites {
@@ -16,8 +16,8 @@ export interface StoredWrites {
 
 /** The part of a report that the object prescribes with its admission. */
 export interface Receipt {
-  /** The number of the write that the reported version contains. */
-  write?: number
+  /** The id of the write that the reported version contains. */
+  write?: string
   /** When this read of the primary began: its version contains the writes lost 60 s before. */
   settledAt?: number
 }
@@ -44,9 +44,8 @@ export function tighten(constraint: ReadConstraint, database: string, sent: Vers
 export class ReadAfterWrite {
   private database: string | null
   private bookmark: string | null
-  /** When unsettled writes began, by number. */
-  private readonly unsettled = new Map<number, number>()
-  private nextNumber: number
+  /** When unsettled writes began, by id. */
+  private readonly unsettled = new Map<string, number>()
   /** Whether further writes need no stored row. */
   private isWriting = false
 
@@ -54,8 +53,6 @@ export class ReadAfterWrite {
     this.database = stored?.database ?? null
     this.bookmark = stored?.bookmark ?? null
     if (stored?.isUnsettled) this.beginUnknown(now)
-    // Higher than every number of an earlier instance.
-    this.nextNumber = now * 1_000
   }
 
   /** Bookmarks of the database that the company has left do not compare with those of the new one. */
@@ -75,7 +72,7 @@ export class ReadAfterWrite {
       return hasLost ? { settledAt: now } : undefined
     }
     this.isWriting = true
-    const write = this.nextNumber++
+    const write = crypto.randomUUID()
     this.unsettled.set(write, now)
     return { write }
   }
@@ -91,7 +88,7 @@ export class ReadAfterWrite {
     if (bookmark !== null && bookmark > (this.bookmark ?? '')) this.bookmark = bookmark
     if (write !== undefined) this.unsettled.delete(write)
     if (settledAt === undefined || bookmark === null) return
-    for (const [number, at] of this.unsettled) if (at <= settledAt - LOST_AFTER_MS) this.unsettled.delete(number)
+    for (const [id, at] of this.unsettled) if (at <= settledAt - LOST_AFTER_MS) this.unsettled.delete(id)
   }
 
   constraint(): ReadConstraint {
