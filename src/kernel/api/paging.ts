@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { splitKeys } from '../db/credentials.ts'
-import type { CursorPosition, FoundPage } from '../db/lists.ts'
+import type { CursorPosition } from '../db/lists.ts'
 import { LruCache } from '../http/bounds.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
@@ -68,7 +68,7 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
     after: list.after && after,
   }
 
-  async function pagination({ total: counted, next }: Pick<FoundPage<unknown>, 'total' | 'next'>) {
+  async function pagination({ total: counted, next }: { total: number | null; next: CursorPosition | null }) {
     const total = Number(counted ?? firstTotal)
     const position = next && [Number(page) + 1, total, Number(beganAt), ...next]
     return { page: Number(page), per_page, total, ...(await list.following(position)) }

@@ -44,14 +44,6 @@ export interface PageStart {
   after: CursorPosition | null
 }
 
-/** A page, and the position of its last element if more follow. `total` is null after a cursor, which carries it. */
-export interface FoundPage<T> {
-  rows: T[]
-  total: number | null
-  next: CursorPosition | null
-  isCut: boolean
-}
-
 export interface List {
   table: 'clients' | 'orders'
   sort: Sort
@@ -85,7 +77,8 @@ type PageValues = { limit: number; offset?: number; key?: string | number; id?: 
 
 /**
  * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
- * that `isCut` could not be read completely: the page ends before it.
+ * that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
+ * follow; `total` is null after a cursor, which carries it.
  */
 export async function readPage<R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
   db: Database,
@@ -93,7 +86,7 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
   { limit, offset, after }: PageStart,
   page: (values: PageValues) => Filled<R[]>,
   whole: () => Filled<{ total: number; sequence: number }[]>,
-): Promise<FoundPage<R>> {
+) {
   const [key, id, sequence] = after ?? []
   const since = column === 'updated_at' && after ? { sequence: Number(sequence) } : {}
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
