@@ -5,14 +5,7 @@ const LOST_AFTER_MS = 60_000
 /** The id of all writes that are not known one by one. */
 const UNKNOWN = 'unknown'
 
-/** The part that survives the eviction of the object. */
-export interface StoredWrites {
-  /** Its bookmarks are of this database; null while unknown. */
-  database: string | null
-  bookmark: string | null
-  /** Whether a write may be unsettled, begun before this row or after it. */
-  isUnsettled: boolean
-}
+export type StoredWrites = ReturnType<ReadAfterWrite['toStored']>
 
 /** The part of a report that the object prescribes with its admission. */
 export interface Receipt {
@@ -42,6 +35,7 @@ export function tighten(constraint: ReadConstraint, database: string, sent: Vers
  * bookmark. The first primary read that begins 60 s after a lost write settles it. Bookmarks of D1 sort as text.
  */
 export class ReadAfterWrite {
+  /** The bookmark is of this database; null while unknown. */
   private database: string | null
   private bookmark: string | null
   /** When unsettled writes began, by id. */
@@ -95,9 +89,11 @@ export class ReadAfterWrite {
     return this.unsettled.size > 0 ? 'primary' : this.bookmark
   }
 
-  /** @param isIdle whether the next write will store a row of its own */
-  toStored(isIdle: boolean): StoredWrites {
+  /** The part that survives the eviction of the object. @param isIdle whether the next write will store a row of its own */
+  toStored(isIdle: boolean) {
     if (isIdle) this.isWriting = false
-    return { database: this.database, bookmark: this.bookmark, isUnsettled: this.isWriting || this.unsettled.size > 0 }
+    // A write may be unsettled that began before this row or after it.
+    const isUnsettled = this.isWriting || this.unsettled.size > 0
+    return { database: this.database, bookmark: this.bookmark, isUnsettled }
   }
 }
