@@ -9,7 +9,7 @@ import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { AccountingAdapter, type Grant, type Tokens, tokensSchema } from './adapter.ts'
-import { type Connection, deliverNext } from './deliver-order.ts'
+import { deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
 
@@ -43,20 +43,17 @@ const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
  */
 export class AccountingDelivery extends CompanyObject {
   protected override readonly name = 'accounting'
-  private connection: Connection | null = null
-  private opening: Promise<Connection | null> = Promise.resolve(null)
-  private context: CompanyContext | null = null
+  /** The latest consent: the database may not have its tokens yet. */
   private grant: (Grant & { granted_with: string }) | null = null
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
     const { integration, orderIds, at, mayDeliver, ...state } = await findDue(context, ORDERS_PER_RUN)
     const previous = state.connectionRow?.remote_account
-    const isOpen = this.connection?.version === integration?.updated_at && this.connection?.account === previous
     const isUnused = !previous && !(mayDeliver && (await queries.hasLinkedCustomer(context)))
     // Also without due events: customers are linked by hand for the account that is connected then.
-    if (!integration || (orderIds.length === 0 && (isUnused || isOpen))) return at
-    const connection = await this.openOnce(context, integration, state.connectionRow)
+    if (!integration || (orderIds.length === 0 && isUnused)) return at
+    const connection = await this.open(context, integration, state.connectionRow)
     // Its events stay due: the sweep repeats the run.
     if (!connection) return null
     // Only a run may switch: the result of a call that is under way belongs to the previous account.
@@ -102,20 +99,10 @@ export class AccountingDelivery extends CompanyObject {
   }
 
   /** `none`: the company has no enabled integration. */
-  private async connectionOf(companyId: number): Promise<Connection | null | 'none'> {
+  private async connectionOf(companyId: number) {
     const context = await openCompany(this.env, companyId)
     const { integration, connectionRow } = await queries.loadCompanyState(context)
-    return integration ? this.openOnce(context, integration, connectionRow) : 'none'
-  }
-
-  /** Reuses the connection until the integration changes, since it may hold unsaved tokens. Calls open it one by one. */
-  private async openOnce(context: CompanyContext, stored: queries.IntegrationRow, row: queries.ConnectionRow | null) {
-    this.context = context
-    const open = async () =>
-      this.connection?.version === stored.updated_at ? this.connection : this.open(context, stored, row)
-    this.opening = this.opening.then(open, open)
-    this.connection = await this.opening
-    return this.connection
+    return integration ? this.open(context, integration, connectionRow) : 'none'
   }
 
   /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
@@ -137,27 +124,23 @@ export class AccountingDelivery extends CompanyObject {
 
     const { refresh_token: granted_with } = credentials
     const { kv } = this.ctx.storage
-    const save = async (tokens: string): Promise<void> => {
-      // The company may move while the connection is open.
-      await queries.saveTokens(this.context ?? context, tokens)
-      kv.delete(UNSAVED_TOKENS)
-    }
     const unsaved = kv.get<string>(UNSAVED_TOKENS)
-    if (unsaved !== undefined) await save(unsaved)
     const encrypted = unsaved ?? row?.tokens
     // Tokens cannot be decrypted without their key: at worst the company must connect again.
     const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
     const stored = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
-    const opened = { granted_with, tokens: stored?.granted_with === granted_with ? stored : first }
-    const grant = this.grant?.granted_with === granted_with ? this.grant : opened
+    const isUnsaved = unsaved !== undefined
+    const issued = stored?.granted_with === granted_with ? { tokens: stored, isUnsaved } : { tokens: first }
+    const grant = this.grant?.granted_with === granted_with ? this.grant : { granted_with, ...issued }
     this.grant = grant
     const saveTokens = async (rotated: Tokens): Promise<void> => {
       // A call under way must not replace the tokens of a later consent.
       if (this.grant !== grant) return
       const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
       kv.put(UNSAVED_TOKENS, tokens)
-      await save(tokens)
+      await queries.saveTokens(context, tokens)
+      kv.delete(UNSAVED_TOKENS)
     }
     const adapter = new AccountingAdapter(
       { base_url, ...settings, ...credentials, addresses: addressPolicy(this.env) },

@@ -6,9 +6,7 @@ import {
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import { loadCompanyState } from '../../../src/delivery/accounting/queries.ts'
 import worker from '../../../src/index.ts'
-import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { mintToken, request, sql, sqlIn } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
@@ -91,15 +89,11 @@ describe('the object of a company', () => {
     },
   )
 
-  it('opens one connection for calls at once, since each would rotate the same tokens', async () => {
+  it('renews the tokens once for calls at once, since each renewal ends the tokens before', async () => {
     const shop = await Shop.open()
-    const context = await openCompany(env, shop.company.id)
-    const { integration, connectionRow } = await loadCompanyState(context)
-    const connections = await runInDurableObject(shop.object, async (instance) => {
-      const open = () => Reflect.get(instance, 'openOnce').call(instance, context, integration, connectionRow)
-      return new Set(await Promise.all([open(), open()]))
-    })
-    expect([...connections]).toEqual([expect.objectContaining({ version: integration?.updated_at })])
+    const checks = await Promise.all([shop.object.check(shop.company.id), shop.object.check(shop.company.id)])
+    expect(checks).toMatchObject([{ ok: true }, { ok: true }])
+    expect((await shop.world.lines()).filter((line) => line.startsWith('POST /oauth2'))).toHaveLength(1)
   })
 
   it('delivers more orders than fit in one run, the ones that wait longest first', async () => {
