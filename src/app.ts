@@ -1,12 +1,11 @@
 import type { Context, MiddlewareHandler } from 'hono'
 import { TrieRouter } from 'hono/router/trie-router'
 import { Hono } from 'hono/tiny'
-import { startDelivery } from './delivery/accounting/delivery.ts'
-import { startWebhooks } from './delivery/webhooks/delivery.ts'
 import type { AppEnv } from './kernel/api/context.ts'
 import { addCommonHeaders, mount, OWN_ORIGIN, type Route, refuseMethod } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
 import { databaseText, startUse } from './kernel/db/client.ts'
+import { startObject } from './kernel/db/company-object.ts'
 import { admit } from './kernel/gate/admit.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from './kernel/http/bounds.ts'
 import { ApiError, ERRORS, errorResponse, log, unavailable } from './kernel/http/errors.ts'
@@ -177,9 +176,9 @@ const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
     ifNoneMatch: c.req.header('if-none-match') ?? null,
     ifMatch: c.req.header('if-match') ?? null,
     idempotency: null,
-    deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
+    deliverAccounting: () => waitUntil(startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)),
     announceChange: () => {
-      if (token.hasWebhooks) waitUntil(startWebhooks(env, companyId))
+      if (token.hasWebhooks) waitUntil(startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId))
     },
     rememberFreshness: () => usage.remember(),
     waitUntil,

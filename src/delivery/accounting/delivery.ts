@@ -166,17 +166,13 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-export function startDelivery(env: Pick<Env, 'ACCOUNTING_DELIVERY'>, companyId: number): Promise<void> {
-  return startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)
-}
-
 /** Runs with the cron trigger: starts overdue deliveries and removes expired rows. */
 export async function sweep(env: Env, nowMs: number): Promise<void> {
   let started = 0
   const limits = removalLimits()
   await forEachDatabase(env, async (db) => {
     const companyIds = await listDueCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startDelivery(env, companyId)))
+    await Promise.all(companyIds.map((companyId) => startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)))
     started += companyIds.length
     await removeExpiredRows(db, nowMs, limits)
     await recountDaily(db, nowMs)

@@ -1,14 +1,51 @@
 import type { Env } from '../../env.ts'
+import { isoTime } from '../../kernel/api/contract.ts'
 import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
+import { CredentialsError } from '../../kernel/db/credentials.ts'
 import { forEachDatabase } from '../../kernel/db/placement.ts'
 import { listWebhookCompanies } from '../../kernel/db/sweep.ts'
-import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { deliverChanges, HostPace } from './deliver-changes.ts'
-import { listEnabledEndpoints } from './queries.ts'
+import { LruCache, pause } from '../../kernel/http/bounds.ts'
+import { log, nameOf } from '../../kernel/http/errors.ts'
+import { type AddressPolicy, addressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
+import type { ChangeRow } from '../../resources/changes/present.ts'
+import { eventTypeOf } from './event-types.ts'
+import * as message from './message.ts'
+import type { EndpointRow, Item, Outcome } from './queries.ts'
+import { listEnabledEndpoints, loadRound, ROUND_CHANGES, saveRound } from './queries.ts'
 
+/** An endpoint must respond within this time; the convention suggests 15 to 30 s. */
+const TIMEOUT_MS = 15_000
 /** A run starts no delivery after this time; the next run continues, with what other endpoints have got meanwhile. */
 const RUN_MS = 5_000
+/** Rounds of an endpoint in one run: those of ten endpoints, which may only skip changes, make fewer than 1,000 queries. */
+const RUN_ROUNDS = 6
+/** Deliveries to one endpoint at once. A Worker may wait for six responses. */
+const CONCURRENCY = 4
+/** An endpoint with this many failing objects is down: only retries continue until one succeeds. */
+export const MAX_FAILING = 10
+/** An endpoint with this many failures before its first success is disabled: it may never have asked for messages. */
+export const MAX_INITIAL_FAILURES = 20
+/** The delay after a failure outside of the endpoint: no response of the resolver, or another `CREDENTIALS_KEY`. */
+const POSTPONE_MS = 30_000
+
+/** Limits a company's deliveries to one host per second, over all of its endpoints. */
+export const DELIVERIES_PER_SECOND = 10
+const SECOND_MS = 1_000
+
+export class HostPace {
+  private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
+
+  /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
+  begin(hostname: string, nowMs: number): number {
+    const host = hostname.replace(/\.$/, '')
+    const begins = this.begins.get(host) ?? []
+    const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
+    if (oldest + SECOND_MS > nowMs) return oldest + SECOND_MS - nowMs
+    this.begins.set(host, [...begins, nowMs].slice(-DELIVERIES_PER_SECOND))
+    return 0
+  }
+}
 
 /** Delivers one company's changes to its endpoints. A single object keeps the changes of an object in order. */
 export class WebhookDelivery extends CompanyObject {
@@ -30,14 +67,167 @@ export class WebhookDelivery extends CompanyObject {
   }
 }
 
-export function startWebhooks(env: Pick<Env, 'WEBHOOK_DELIVERY'>, companyId: number): Promise<void> {
-  return startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId)
+export interface Delivery extends CompanyContext {
+  endpointId: string
+  credentialsKey: string
+  addresses: AddressPolicy
+  /** Shared by the endpoints of the company. */
+  pace: HostPace
+}
+
+/** The result of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
+type Result = { status: 'delivered' } | { status: 'postponed' | 'failed' | 'gone'; error: string }
+
+/**
+ * Delivers an endpoint's due changes until `endMs`, in order for each object. Each round is stored at its end: if that
+ * fails, its changes are delivered again as the same messages.
+ *
+ * @returns when to continue; null for not before another change
+ */
+export async function deliverChanges(delivery: Delivery, endMs: number): Promise<number | null> {
+  for (let round = 1; ; round++) {
+    const at = await deliverRound(delivery, endMs)
+    if (at === null || at > Date.now() || Date.now() >= endMs || round === RUN_ROUNDS) return at
+  }
+}
+
+async function deliverRound(delivery: Delivery, endMs: number): Promise<number | null> {
+  const loaded = await loadRound(delivery, delivery.endpointId, Date.now())
+  if (!loaded) return null
+  const { endpoint, failing, due, feed } = loaded
+  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, endpoint, failing, [...due, ...feed], endMs)
+  const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
+  const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
+  if (endpoint.replay_end === null) outcome.progress = { position: last ?? endpoint.position }
+  else if (isRead) outcome.progress = { replay_position: null, replay_end: null }
+  else outcome.progress = { replay_position: last ?? endpoint.replay_position }
+
+  const queue = await saveRound(delivery, endpoint, outcome, Date.now())
+  if (outcome.disabledReason !== null) {
+    log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
+    // Unless the endpoint changed meanwhile, the next round finds it disabled.
+    return Date.now()
+  }
+  if (isPostponed) return Date.now() + POSTPONE_MS
+  const hasMore = !isRead || endpoint.replay_end !== null
+  return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
+}
+
+const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
+
+/** @returns the outcome to store, and the first change that was not considered; null if all were */
+async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: number, items: Item[], endMs: number) {
+  const { initial_failures } = endpoint
+  const outcome: Outcome = { done: [], kept: [], released: [], progress: {}, initial_failures, disabledReason: null }
+  let failing = failed
+  let isPostponed = false
+  /** Objects with an undelivered change, and those with a change in flight. */
+  const blocked = new Set<string>()
+  const flights = new Map<string, Promise<void>>()
+
+  function mustStop({ isStored }: Item): boolean {
+    const isDown = !isStored && failing >= MAX_FAILING
+    return isDown || isPostponed || outcome.disabledReason !== null || Date.now() >= endMs
+  }
+
+  function keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
+    const { type, entity_id, sequence, attempts, first_attempt_at } = item
+    outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
+  }
+
+  /** Makes one attempt and records its result. Never throws. */
+  async function send(item: Item & ChangeRow): Promise<void> {
+    const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
+      const { companyId: company_id, endpointId: endpoint_id } = delivery
+      log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
+      if (error instanceof OutboundError) return { status: 'postponed', error: error.message }
+      if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
+      return { status: 'failed', error: 'an internal error' }
+    })
+    if (result.status === 'delivered') {
+      if (item.isStored) outcome.done.push(item)
+      if (item.attempts > 0) failing -= 1
+      outcome.initial_failures = null
+      return
+    }
+    blocked.add(objectOf(item))
+    const nowMs = Date.now()
+    if (result.status === 'postponed') {
+      isPostponed = true
+      return keep(item, nowMs + POSTPONE_MS, result.error)
+    }
+    if (item.attempts === 0) failing += 1
+    const attempts = item.attempts + 1
+    const first_attempt_at = item.first_attempt_at ?? nowMs
+    const { error } = result
+    const nextAt = result.status === 'gone' ? null : message.nextAttemptAt(attempts, nowMs, Math.random())
+    keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
+    if (result.status === 'gone') outcome.disabledReason = `The endpoint responded with ${error}.`
+    else if (nextAt === null) {
+      const change = `${eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
+      outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
+    } else if (outcome.initial_failures !== null) {
+      outcome.initial_failures += 1
+      if (outcome.initial_failures < MAX_INITIAL_FAILURES) return
+      outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+    }
+  }
+
+  let stoppedAt: Item | null = null
+  for (const item of items) {
+    const object = objectOf(item)
+    await flights.get(object)
+    if (flights.size >= CONCURRENCY) await Promise.race(flights.values())
+    if (mustStop(item)) {
+      stoppedAt = item
+      break
+    }
+    const { operation } = item
+    if (operation === null || !endpoint.event_types.includes(eventTypeOf(item.type, operation))) {
+      if (item.isStored) outcome.done.push(item)
+    } else if (item.isBehind || blocked.has(object)) {
+      if (!item.isStored) keep(item, null)
+    } else {
+      const flight = send({ ...item, operation }).finally(() => flights.delete(object))
+      flights.set(object, flight)
+    }
+  }
+  await Promise.all(flights.values())
+  outcome.released = outcome.done.filter((item) => !blocked.has(objectOf(item)))
+  return { outcome, isPostponed, stoppedAt }
+}
+
+/** Sends a change once. @throws if the secret cannot be decrypted, or the resolver does not respond */
+async function attempt(
+  { companyId, credentialsKey, addresses, db, pace }: Delivery,
+  { id: endpointId, url, secret }: EndpointRow,
+  change: ChangeRow,
+): Promise<Result> {
+  const { hostname } = new URL(url)
+  for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)
+  const secrets = await message.openSecrets(credentialsKey, companyId, endpointId, secret)
+  const body = message.bodyOf(change)
+  const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+  const bookmark = db.bookmark()
+  const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
+  try {
+    // The response's body is not read, and redirects are not followed.
+    const request = { url, method: 'POST', headers, body } as const
+    const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
+    if (status >= 200 && status < 300) return { status: 'delivered' }
+    if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
+    const isRedirect = status >= 300 && status < 400
+    return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
+  } catch (error) {
+    if (!(error instanceof OutboundError) || error.failure === 'resolver') throw error
+    return { status: 'failed', error: error.message }
+  }
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
 export async function sweepWebhooks(env: Pick<Env, 'DB' | 'WEBHOOK_DELIVERY'>, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (db) => {
     const companyIds = await listWebhookCompanies(db, nowMs)
-    await Promise.all(companyIds.map((companyId) => startWebhooks(env, companyId)))
+    await Promise.all(companyIds.map((companyId) => startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId)))
   })
 }

@@ -1,13 +1,12 @@
 import type { Context } from 'hono'
 import type * as z from 'zod/mini'
-import { startDelivery } from '../../delivery/accounting/delivery.ts'
-import { startWebhooks } from '../../delivery/webhooks/delivery.ts'
 import type { AppEnv } from '../../kernel/api/context.ts'
 import { type Contract, type Input, isoTime, parseId, type ResponseBody } from '../../kernel/api/contract.ts'
 import type { Route } from '../../kernel/api/endpoint.ts'
 import { inputReader } from '../../kernel/api/input.ts'
 import { openList } from '../../kernel/api/paging.ts'
 import { collectAdminEntries } from '../../kernel/db/audit.ts'
+import { startObject } from '../../kernel/db/company-object.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
 import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
@@ -78,8 +77,8 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     addresses: () => addressPolicy(env),
     isHead: c.req.method === 'HEAD',
     waitUntil,
-    deliverAccounting: () => waitUntil(startDelivery(env, companyId)),
-    deliverWebhooks: () => waitUntil(startWebhooks(env, companyId)),
+    deliverAccounting: () => waitUntil(startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)),
+    deliverWebhooks: () => waitUntil(startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId)),
   }
 }
 

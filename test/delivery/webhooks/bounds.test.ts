@@ -7,7 +7,7 @@ import {
   deliverChanges,
   HostPace,
   MAX_INITIAL_FAILURES,
-} from '../../../src/delivery/webhooks/deliver-changes.ts'
+} from '../../../src/delivery/webhooks/delivery.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'

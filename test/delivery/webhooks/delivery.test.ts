@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/deliver-changes.ts'
+import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/delivery.ts'
 import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
 import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
