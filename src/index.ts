@@ -9,7 +9,7 @@ import { CompanyLimiter, RateLimiter } from './kernel/gate/limiter.ts'
 import { CompanyBackup, sweepBackups } from './operation/copies/company-backup.ts'
 import { FailureCounter } from './operation/health/failures.ts'
 import { logGauges } from './operation/health/gauges.ts'
-import { sweepMailContents } from './resources/mail/sweep.ts'
+import { sweepMailContents } from './resources/mail/content.ts'
 
 export { AccountingDelivery, CompanyBackup, CompanyLimiter, FailureCounter, RateLimiter, WebhookDelivery }
 

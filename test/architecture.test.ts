@@ -219,7 +219,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     '3: Drizzle is imported by the database, the tokens, the queries and what several of these share',
     imports(
       /^drizzle-orm(\/|$)/,
-      allowed(/^(kernel\/(db\/\w+|gate\/tokens)|resources\/mail\/sweep|.+\/((\w+-)?queries|\w+-sql))\.ts$/),
+      allowed(/^(kernel\/(db\/\w+|gate\/tokens)|resources\/mail\/content|.+\/((\w+-)?queries|\w+-sql))\.ts$/),
     ),
     { 'resources/clients/routes.ts': "import { sql } from 'drizzle-orm'" },
   ],

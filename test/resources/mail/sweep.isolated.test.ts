@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { sweepMailContents } from '../../../src/resources/mail/sweep.ts'
+import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
