@@ -44,8 +44,6 @@ const invoice = z.looseObject({
   TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
 })
 const invoiceResponse = z.object({ Invoice: invoice })
-const deletedResponse = z.object({ Invoice: entity })
-const customerResponse = z.object({ Customer: entity })
 const numbered = z.object({ DocNumber: text })
 
 type Invoice = z.infer<typeof invoice>
@@ -71,7 +69,7 @@ export class AccountingAdapter {
   async sendInvoice(change: InvoiceCall, requestId: string): Promise<InvoiceResult> {
     const query = { requestid: requestId }
     if (change.operation === 'delete') {
-      await this.#call(deletedResponse, 'invoice', { operation: 'delete', ...query }, change.body)
+      await this.#call(z.object({ Invoice: entity }), 'invoice', { operation: 'delete', ...query }, change.body)
       return { ...change.body, total: null, tax: null }
     }
     const operation = change.operation === 'void' ? { operation: 'void' } : {}
@@ -130,7 +128,7 @@ export class AccountingAdapter {
     const address = formatEmail(email)
     const body = { DisplayName: name, ...(address && { PrimaryEmailAddr: { Address: address } }) }
     try {
-      return (await this.#call(customerResponse, 'customer', { requestid }, body)).Customer.Id
+      return (await this.#call(z.object({ Customer: entity }), 'customer', { requestid }, body)).Customer.Id
     } catch (error) {
       if (!(error instanceof AccountingError) || !error.hasCode('6240')) throw error
       return this.findCustomer(name)

@@ -138,9 +138,11 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   /** Makes one attempt and records its result. Never throws. */
   async function send(item: Item & ChangeRow): Promise<void> {
     const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
+      const isOutbound = error instanceof OutboundError
+      if (isOutbound && error.failure !== 'resolver') return { status: 'failed', error: error.message }
       const { companyId: company_id, endpointId: endpoint_id } = delivery
       log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      if (error instanceof OutboundError) return { status: 'postponed', error: error.message }
+      if (isOutbound) return { status: 'postponed', error: error.message }
       if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
       return { status: 'failed', error: 'an internal error' }
     })
@@ -197,7 +199,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   return { outcome, isPostponed, stoppedAt }
 }
 
-/** Sends a change once. @throws if the secret cannot be decrypted, or the resolver does not respond */
+/** Sends a change once. @throws if the secret cannot be decrypted, or there is no response */
 async function attempt(
   { companyId, credentialsKey, addresses, db, pace }: Delivery,
   { id: endpointId, url, secret }: EndpointRow,
@@ -210,18 +212,13 @@ async function attempt(
   const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
   const bookmark = db.bookmark()
   const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
-  try {
-    // The response's body is not read, and redirects are not followed.
-    const request = { url, method: 'POST', headers, body } as const
-    const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
-    if (status >= 200 && status < 300) return { status: 'delivered' }
-    if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
-    const isRedirect = status >= 300 && status < 400
-    return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
-  } catch (error) {
-    if (!(error instanceof OutboundError) || error.failure === 'resolver') throw error
-    return { status: 'failed', error: error.message }
-  }
+  // The response's body is not read, and redirects are not followed.
+  const request = { url, method: 'POST', headers, body } as const
+  const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
+  if (status >= 200 && status < 300) return { status: 'delivered' }
+  if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
+  const isRedirect = status >= 300 && status < 400
+  return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */
