@@ -8,15 +8,22 @@ const MINOR_VERSION = '75'
 const MAX_NAME_SHOWN = 100
 const NEWEST = 1_000
 
-export interface AccountingSettings {
-  /** The address before `/v3/…`. */
-  base_url: string
-  token_url?: string | undefined
-  realm_id: string
-  client_id: string
-  client_secret: string
-  addresses: AddressPolicy
-}
+const filled = z.string().check(z.minLength(1))
+
+/** The settings and credentials of an integration. */
+export const settingsSchema = z.object({
+  token_url: z.optional(z.string()),
+  realm_id: filled,
+  client_id: filled,
+  client_secret: filled,
+  refresh_token: filled,
+  item_id: z._default(filled, '1'),
+  tax_code_id: z._default(z.nullable(filled), null),
+  delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
+})
+
+/** `base_url` is the address before `/v3/…`. */
+export type AccountingSettings = z.infer<typeof settingsSchema> & { base_url: string; addresses: AddressPolicy }
 
 /** `access_good_until` is some time before the access token expires. */
 export const tokensSchema = z.object({

@@ -1,6 +1,6 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
-import type { AccountingAdapter } from './adapter.ts'
+import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
 import { classify, decide, type FailureClass, isOurInvoice, type Operation, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
 import type { EventRow, LinkRow, StepChanges } from './queries.ts'
@@ -13,9 +13,7 @@ export interface Connection {
   /** The remote account: its address and realm. */
   account: string
   adapter: AccountingAdapter
-  item_id: string
-  tax_code_id: string | null
-  delete_mode: 'void' | 'delete'
+  settings: AccountingSettings
 }
 
 export type Delivery = CompanyContext & { connection: Connection }
@@ -78,7 +76,8 @@ async function prepareCall(step: Step): Promise<boolean> {
 
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
-  const { adapter, item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.connection
+  const { adapter, settings } = delivery.connection
+  const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = settings
   const { external_id: Id, sync_token: SyncToken } = link ?? {}
   let key: payload.InvoiceKey | null = Id && SyncToken != null ? { Id, SyncToken } : null
   if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)

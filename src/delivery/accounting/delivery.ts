@@ -8,7 +8,7 @@ import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { AccountingAdapter, type Grant, type Tokens, tokensSchema } from './adapter.ts'
+import { AccountingAdapter, type Grant, settingsSchema, type Tokens, tokensSchema } from './adapter.ts'
 import { deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -21,18 +21,6 @@ const STEPS_PER_ORDER = 8
 
 /** The key of encrypted tokens in the object's storage until the database has them: the previous ones are already void. */
 const UNSAVED_TOKENS = 'unsaved_tokens'
-
-const filled = z.string().check(z.minLength(1))
-const settingsSchema = z.object({ token_url: z.optional(z.string()) })
-const credentialsSchema = z.object({
-  realm_id: filled,
-  client_id: filled,
-  client_secret: filled,
-  refresh_token: filled,
-  item_id: z._default(filled, '1'),
-  tax_code_id: z._default(z.nullable(filled), null),
-  delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
-})
 
 /** `granted_with` is the credentials' refresh token: a different one means that the company connected again. */
 const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
@@ -112,26 +100,26 @@ export class AccountingDelivery extends CompanyObject {
     const { CREDENTIALS_KEY: keys } = this.env
     const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
 
-    let credentials: z.infer<typeof credentialsSchema>
-    let settings: z.infer<typeof settingsSchema>
-    try {
-      credentials = credentialsSchema.parse(await decrypt(integration.credentials))
-      settings = settingsSchema.parse(JSON.parse(integration.settings))
-    } catch {
+    const read = async () => {
+      const credentials = Object(await decrypt(integration.credentials))
+      return settingsSchema.parse({ ...credentials, ...JSON.parse(integration.settings) })
+    }
+    const stored = await read().catch(() => null)
+    if (!stored) {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
     }
-
-    const { refresh_token: granted_with } = credentials
+    const settings = { ...stored, base_url, addresses: addressPolicy(this.env) }
+    const { refresh_token: granted_with } = settings
     const { kv } = this.ctx.storage
     const unsaved = kv.get<string>(UNSAVED_TOKENS)
     const encrypted = unsaved ?? row?.tokens
     // Tokens cannot be decrypted without their key: at worst the company must connect again.
     const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
-    const stored = storedTokensSchema.safeParse(decrypted).data
+    const tokens = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
     const isUnsaved = unsaved !== undefined
-    const issued = stored?.granted_with === granted_with ? { tokens: stored, isUnsaved } : { tokens: first }
+    const issued = tokens?.granted_with === granted_with ? { tokens, isUnsaved } : { tokens: first }
     const grant = this.grant?.granted_with === granted_with ? this.grant : { granted_with, ...issued }
     this.grant = grant
     const saveTokens = async (rotated: Tokens): Promise<void> => {
@@ -142,15 +130,10 @@ export class AccountingDelivery extends CompanyObject {
       await queries.saveTokens(context, tokens)
       kv.delete(UNSAVED_TOKENS)
     }
-    const adapter = new AccountingAdapter(
-      { base_url, ...settings, ...credentials, addresses: addressPolicy(this.env) },
-      grant,
-      saveTokens,
-    )
-    const { item_id, tax_code_id, delete_mode } = credentials
+    const adapter = new AccountingAdapter(settings, grant, saveTokens)
     // With or without a slash at its end, it is the same address.
-    const account = `${base_url.replace(/(?<!\/)\/+$/, '')} ${credentials.realm_id}`
-    return { version, account, adapter, item_id, tax_code_id, delete_mode }
+    const account = `${base_url.replace(/(?<!\/)\/+$/, '')} ${settings.realm_id}`
+    return { version, account, adapter, settings }
   }
 }
 

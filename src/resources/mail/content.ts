@@ -59,7 +59,7 @@ export const REPLACED_MS = 43 * 24 * 3_600_000
 export type StoredObject = Pick<typeof emailThreadObjects.$inferSelect, 'id' | 'company_id' | 'content_hash'>
 
 /** No route of files reaches `mail/`: their keys begin with `orders/`. */
-export function objectKey({ id, company_id, content_hash }: StoredObject): string {
+function objectKey({ id, company_id, content_hash }: StoredObject): string {
   return `mail/${company_id}/${content_hash}/${id}`
 }
 

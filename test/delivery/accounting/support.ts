@@ -1,5 +1,10 @@
 import { inject } from 'vitest'
-import { AccountingAdapter, type AccountingSettings, type Tokens } from '../../../src/delivery/accounting/adapter.ts'
+import {
+  AccountingAdapter,
+  type AccountingSettings,
+  settingsSchema,
+  type Tokens,
+} from '../../../src/delivery/accounting/adapter.ts'
 import type { InvoiceSource } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { CREDENTIALS, type Steering } from '../../../src/simulators/accounting-data.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
@@ -47,7 +52,7 @@ export class World {
   }
 
   settings(): AccountingSettings {
-    return { base_url: this.baseUrl, ...CREDENTIALS, addresses: LOCAL }
+    return { base_url: this.baseUrl, ...settingsSchema.parse(CREDENTIALS), addresses: LOCAL }
   }
 
   firstTokens(): Tokens {
