@@ -25,16 +25,9 @@ export interface Item extends Omit<ChangeRow, 'operation'> {
 }
 
 export async function listEnabledEndpoints({ companyId, db }: CompanyContext): Promise<string[]> {
-  const [endpoints] = await db.read([
-    orm
-      .select({ id: webhookEndpoints.id })
-      .from(webhookEndpoints)
-      .where(
-        sql`company_id = ${companyId} AND enabled = 1
-          AND EXISTS (SELECT 1 FROM companies AS c
-            WHERE c.id = ${companyId} AND c.suspended = 0 AND c.deliveries_paused = 0)`,
-      ),
-  ])
+  const company = sql`SELECT 1 FROM companies WHERE id = ${companyId} AND suspended = 0 AND deliveries_paused = 0`
+  const isEnabled = sql`company_id = ${companyId} AND enabled = 1 AND EXISTS (${company})`
+  const [endpoints] = await db.read([orm.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(isEnabled)])
   return endpoints.map(({ id }) => id)
 }
 
@@ -119,14 +112,24 @@ export async function saveRound(
   const isStored = isOfEndpoint(companyId, endpointId)
   const doneKeys = JSON.stringify(done.map(({ type, entity_id, sequence }) => ({ type, entity_id, sequence })))
   const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
+  const isDone = sql`${isStored} AND (type, entity_id, sequence) IN (
+    SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${doneKeys}))`
+  // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
+  const isBehindFailed = sql`${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (
+    SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
+      AND w.next_attempt_at IS NOT NULL AND w.type = webhook_deliveries.type
+      AND w.entity_id = webhook_deliveries.entity_id AND w.sequence < webhook_deliveries.sequence)`
+  const untried = { attempts: 0, first_attempt_at: null, next_attempt_at: null }
+  const isReleased = sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
+    SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(w.sequence) FROM webhook_deliveries AS w
+      WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
+        AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id') FROM json_each(${releasedObjects}))`
   // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load,
   // but a change that waited behind another and failed must get its time: the other is done.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
+  const disabled = disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }
   const [, , , , , , [queue]] = await db.writeIdempotent([
-    orm.delete(webhookDeliveries).where(
-      sql`${isStored} AND (type, entity_id, sequence) IN (
-        SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${doneKeys}))`,
-    ),
+    orm.delete(webhookDeliveries).where(isDone),
     insertRow(
       webhookDeliveries,
       { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
@@ -137,26 +140,8 @@ export async function saveRound(
       setWhere: sql`excluded.next_attempt_at IS NOT NULL AND (${webhookDeliveries.next_attempt_at} IS NULL
         OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`,
     }),
-    // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
-    orm
-      .update(webhookDeliveries)
-      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: null })
-      .where(
-        sql`${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (SELECT 1 FROM webhook_deliveries AS w
-          WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId} AND w.next_attempt_at IS NOT NULL
-            AND w.type = webhook_deliveries.type AND w.entity_id = webhook_deliveries.entity_id
-            AND w.sequence < webhook_deliveries.sequence)`,
-      ),
-    orm
-      .update(webhookDeliveries)
-      .set({ next_attempt_at: nowMs })
-      .where(
-        sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
-          SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(w.sequence) FROM webhook_deliveries AS w
-            WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
-              AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id')
-          FROM json_each(${releasedObjects}))`,
-      ),
+    orm.update(webhookDeliveries).set(untried).where(isBehindFailed),
+    orm.update(webhookDeliveries).set({ next_attempt_at: nowMs }).where(isReleased),
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning, a new feed at its end.
     orm
       .update(webhookEndpoints)
@@ -164,10 +149,7 @@ export async function saveRound(
       .where(sql`${isEndpoint} AND position = ${position} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
     orm
       .update(webhookEndpoints)
-      .set({
-        initial_failures,
-        ...(disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }),
-      })
+      .set({ initial_failures, ...disabled })
       .where(sql`${isUnchanged} AND (initial_failures IS NOT ${initial_failures} OR ${disabledReason} IS NOT NULL)`),
     selectQueue(companyId, endpointId),
   ])
