@@ -5,7 +5,7 @@ export type OutboxRow = typeof accountingOutbox.$inferSelect
 
 export type Operation = OutboxRow['operation']
 
-export type OpenEvent = Pick<OutboxRow, 'id' | 'operation'> & { state: Exclude<OutboxRow['state'], 'done'> }
+export type OpenEvent = Pick<OutboxRow, 'id' | 'operation' | 'state'>
 
 /**
  * The known state of the order's invoice at the accounting system: `linked` (its id is stored), `absent` (nothing was

@@ -1,9 +1,10 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
-import { classify, decide, type FailureClass, isOurInvoice, type Operation, planOrder } from './decisions.ts'
+import type { FailureClass, Operation, OutboxRow } from './decisions.ts'
+import { classify, decide, isOurInvoice, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
-import type { EventRow, LinkRow, StepChanges } from './queries.ts'
+import type { LinkRow, StepChanges } from './queries.ts'
 import { DONE, dropEvents, listLinked, loadOrder, recordStep } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
@@ -21,11 +22,9 @@ export type Delivery = CompanyContext & { connection: Connection }
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
 
-type OutboxState = 'parked' | 'dead' | 'company_paused' | 'company_stopped' | 'consent_lost'
-
 interface Step {
   delivery: Delivery
-  event: EventRow
+  event: OutboxRow
   link: LinkRow | null
   source: payload.InvoiceSource | null
   operation: Operation
@@ -132,7 +131,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   const stale_attempts = event.stale_attempts + Number(failure === 'stale' || failure === 'duplicate')
   const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
   const decision = decide(failure, situation)
-  const halt = async (state: OutboxState, connection: StepChanges['connection']) => {
+  const halt = async (state: string, connection: StepChanges['connection']) => {
     await record(step, { event: { last_error }, connection: { ...connection, reason: last_error } })
     logState(step, state, failure, attempts)
     return 'halt' as const
@@ -166,7 +165,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
 }
 
 /** Logs a stored change on which a person may have to act. It omits the error, which may hold values. */
-function logState({ event }: Step, state: OutboxState, cause: FailureClass | 'difference', attempts: number): void {
+function logState({ event }: Step, state: string, cause: FailureClass | 'difference', attempts: number): void {
   const { company_id, order_id, id: event_id } = event
   log('outbox', { state, cause, company_id, order_id, event_id, attempts })
 }

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { and, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { orm } from '../../kernel/db/client.ts'
 import { jsonRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
@@ -14,10 +14,9 @@ import {
   orders,
   taxes,
 } from '../../kernel/db/schema.ts'
-import type { OpenEvent, OutboxRow } from './decisions.ts'
+import type { OutboxRow } from './decisions.ts'
 import type { InvoiceSource } from './invoice-payload.ts'
 
-export type EventRow = OutboxRow & OpenEvent
 export type LinkRow = typeof accountingLinks.$inferSelect
 export type ConnectionRow = typeof accountingConnections.$inferSelect
 export type IntegrationRow = typeof integrations.$inferSelect
@@ -72,18 +71,17 @@ const EVENT_LIMIT = 50
 export async function loadOrder(context: CompanyContext, orderId: number, nowMs: number) {
   const { companyId, db } = context
   const isOfOrder = isOf(companyId, orderId)
-  const pending = sql`FROM accounting_outbox WHERE ${isOfOrder} AND ${IS_NOT_DONE} AND state = 'pending'`
+  const isNotDone = sql`${isOfOrder} AND ${IS_NOT_DONE}`
+  const pending = sql`FROM accounting_outbox WHERE ${isNotDone} AND state = 'pending'`
   const isCovered = sql`id IN (SELECT id ${pending} AND id > (SELECT min(id) ${pending}) AND id < (SELECT max(id) ${pending})
     ORDER BY id LIMIT ${COVER_LIMIT})`
   const invoiceId = sql`(SELECT id FROM invoices WHERE company_id = ${companyId} AND project_id = ${orderId})`
+  const isItem = sql`company_id = ${companyId} AND invoice_id = ${invoiceId}`
+  const isOrder = sql`${orders.company_id} = ${companyId} AND ${orders.id} = ${orderId}
+    AND (${invoices.deleted} = 0 OR ${orders.deleted} = 1)`
   const [covered, events, [link = null], [core], items, [open]] = await db.writeIdempotent([
     updateEvents({ ...DONE, updated_at: nowMs }, isCovered).returning({ id: accountingOutbox.id }),
-    orm
-      .select()
-      .from(accountingOutbox)
-      .where(sql`${isOfOrder} AND ${IS_NOT_DONE}`)
-      .orderBy(desc(accountingOutbox.state), desc(accountingOutbox.id))
-      .limit(EVENT_LIMIT),
+    orm.select().from(accountingOutbox).where(isNotDone).orderBy(sql`state DESC, id DESC`).limit(EVENT_LIMIT),
     orm.select().from(accountingLinks).where(isOfOrder),
     orm
       .select({
@@ -96,15 +94,8 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .innerJoin(clients, and(eq(clients.company_id, orders.company_id), eq(clients.id, orders.client_id)))
       .innerJoin(invoices, and(eq(invoices.company_id, orders.company_id), eq(invoices.project_id, orders.id)))
       .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
-      .where(
-        sql`${orders.company_id} = ${companyId} AND ${orders.id} = ${orderId}
-          AND (${invoices.deleted} = 0 OR ${orders.deleted} = 1)`,
-      ),
-    orm
-      .select()
-      .from(invoiceItems)
-      .where(sql`company_id = ${companyId} AND invoice_id = ${invoiceId}`)
-      .orderBy(asc(invoiceItems.position), asc(invoiceItems.id)),
+      .where(isOrder),
+    orm.select().from(invoiceItems).where(isItem).orderBy(sql`position, id`),
     orm
       .select({ version: integrations.updated_at })
       .from(integrations)
@@ -114,8 +105,7 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
   // One statement is limited: the next covers the rest.
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
   const source: InvoiceSource | null = core ? { ...core, items } : null
-  const isNotDone = (row: OutboxRow): row is EventRow => row.state !== 'done'
-  return { events: events.filter(isNotDone).sort((a, b) => a.id - b.id), link, source, version: open?.version ?? null }
+  return { events: events.sort((a, b) => a.id - b.id), link, source, version: open?.version ?? null }
 }
 
 /** Lists the ids of those invoices that other orders are linked to. */
@@ -147,7 +137,7 @@ export interface StepChanges {
  */
 export async function recordStep(
   { companyId, db }: CompanyContext,
-  { id, order_id, request_id: requestId }: EventRow,
+  { id, order_id, request_id: requestId }: OutboxRow,
   { event, link, customer, connection }: StepChanges,
   nowMs: number,
 ): Promise<void> {
