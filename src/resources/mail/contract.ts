@@ -30,7 +30,8 @@ export const MAX_TEXT_BYTES = 100_000
 
 const nullableText = z.nullable(z.string())
 const limitedText = z.string().check(z.maxLength(MAX_TEXT_BYTES), z.meta({ 'x-max-bytes': MAX_TEXT_BYTES }))
-const inputText = z.nullish(limitedText)
+const inputText = (description = '') =>
+  z.nullish(limitedText).check(z.describe(`${description}At most 100,000 bytes of UTF-8.`))
 const inputTime = z.nullish(z.iso.datetime({ offset: true }))
 const participant = z.record(z.string(), z.json())
 const mailbox = z
@@ -113,14 +114,12 @@ const newThread = z
     messages: z.array(message).check(z.describe('All messages of the thread, on every call; `[]` for none.')),
     participants: z.optional(z.array(participant)).check(z.describe('Left out: `[]`.')),
     labels: z.optional(z.array(z.string())).check(z.describe('Left out: `[]`.')),
-    subject: inputText.check(z.describe('At most 100,000 bytes of UTF-8.')),
-    snippet: inputText.check(z.describe('A short preview. At most 100,000 bytes of UTF-8.')),
-    mail_thread_id: inputText.check(
-      z.describe('The canonical thread id, where it differs. At most 100,000 bytes of UTF-8.'),
-    ),
+    subject: inputText(),
+    snippet: inputText('A short preview. '),
+    mail_thread_id: inputText('The canonical thread id, where it differs. '),
     first_message_at: inputTime,
     last_message_at: inputTime,
-    mail_history_id: inputText.check(z.describe('For incremental sync. At most 100,000 bytes of UTF-8.')),
+    mail_history_id: inputText('For incremental sync. '),
     last_synced_at: inputTime.check(z.describe('Left out or null: the time of the server.')),
   })
   .check(

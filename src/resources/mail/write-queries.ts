@@ -48,15 +48,12 @@ export async function announceObject(
 /** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
 function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
+  const isAnnounced = sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing'`
+  const isUnnamed = sql`id = ${threadId} AND company_id = ${p.companyId} AND NOT ${isNamed}`
+  const named = { state: 'stored', thread_id: threadId, remove_at: null } as const
   return [
-    orm
-      .update(emailThreadObjects)
-      .set({ state: 'stored', thread_id: threadId, remove_at: null })
-      .where(sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing' AND ${threadId} IS NOT NULL`),
-    orm
-      .update(emailThreads)
-      .set({ content_hash: sql`NULL` })
-      .where(sql`id = ${threadId} AND company_id = ${p.companyId} AND NOT ${isNamed}`),
+    orm.update(emailThreadObjects).set(named).where(sql`${isAnnounced} AND ${threadId} IS NOT NULL`),
+    orm.update(emailThreads).set({ content_hash: sql`NULL` }).where(isUnnamed),
   ] as const
 }
 
