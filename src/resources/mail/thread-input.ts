@@ -24,8 +24,8 @@ const decoder = new TextDecoder()
 
 const EMPTY_ARRAY: Member = { text: encoder.encode('[]'), kind: 'array', count: 0, mismatches: [] }
 
-/** Emails and date-times are shorter, so a longer text is not even decoded. */
-const SHORT_TEXT_BYTES = 4_096
+/** Emails, ids and date-times are shorter, so a longer value is not even decoded. */
+const SHORT_VALUE_BYTES = 4_096
 
 /**
  * Reads the UTF-8 of a PUT without building its values: arrays keep the bytes that were sent, so that no number or
@@ -39,7 +39,7 @@ export function parseThread(bytes: Uint8Array) {
   const members = scan(bytes)
   const issues: Issue[] = []
   const report = (path: string, message: string) => issues.push({ path, message })
-  const email = accountEmail.safeParse(shortText(members.get('account_email')))
+  const email = accountEmail.safeParse(shortValue(members.get('account_email')))
   if (!email.success) {
     report('account_email', members.has('account_email') ? `must be ${FORMATS.email}` : 'is required')
   }
@@ -56,7 +56,8 @@ export function parseThread(bytes: Uint8Array) {
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue
-    times[field] = parseDateTime(shortText(member))
+    const value = shortValue(member)
+    times[field] = typeof value === 'string' ? parseDateTime(value) : null
     if (times[field] === null && member.kind !== 'null') report(field, `must be ${FORMATS.datetime}, or null`)
   }
   const content: Uint8Array[] = []
@@ -106,10 +107,10 @@ function storedText(text: Uint8Array): string {
   return fits ? json : ''
 }
 
-/** Reads a short string, else an empty text. */
-function shortText(member: Member | undefined): string {
-  const isShort = member?.kind === 'string' && member.text.length <= SHORT_TEXT_BYTES
-  return isShort ? JSON.parse(decoder.decode(member.text)) : ''
+/** Reads the value of short JSON; undefined for longer one. */
+export function shortValue(member: Member | undefined): unknown {
+  const isShort = member && member.text.length <= SHORT_VALUE_BYTES
+  return isShort ? JSON.parse(decoder.decode(member.text)) : undefined
 }
 
 const DATE_TIME =

@@ -22,7 +22,7 @@ import { exportedFields, type putEmailThread, type readEmailThread } from './con
 import { scanObject } from './json-scan.ts'
 import { findThread, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
-import { parseThread } from './thread-input.ts'
+import { parseThread, shortValue } from './thread-input.ts'
 import {
   announceObject,
   findThreadId,
@@ -174,8 +174,6 @@ async function threadResponse(
 }
 
 const NAMES = Object.fromEntries(Object.keys(exportedFields).map((name) => [name, null]))
-/** Longer values are invalid. */
-const MAX_VALUE_BYTES = 2_000
 
 /**
  * Loads an exported thread, unless the company has one of this mailbox and legacy id.
@@ -203,9 +201,7 @@ export async function importThread(context: CompanyContext & Administrator, buck
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */
 function parseExported(bytes: Uint8Array) {
-  const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, { text }]) => {
-    return [name, text.length > MAX_VALUE_BYTES ? undefined : JSON.parse(new TextDecoder().decode(text))]
-  })
+  const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, member]) => [name, shortValue(member)])
   const parsed = z.object(exportedFields).safeParse(Object.fromEntries(members))
   if (!parsed.success) throw invalidInput('body', parsed.error.issues)
   return parsed.data

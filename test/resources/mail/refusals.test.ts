@@ -40,6 +40,7 @@ const BODIES: [unknown, string[]][] = [
   [{ ...VALID, mail_history_id: 987_654 }, ['mail_history_id']],
   [{ ...VALID, first_message_at: 'yesterday' }, ['first_message_at']],
   [{ ...VALID, first_message_at: '' }, ['first_message_at']],
+  [{ ...VALID, first_message_at: ['2026-03-02T09:30:00Z'] }, ['first_message_at']],
   [{ ...VALID, last_message_at: 1_767_225_600_000 }, ['last_message_at']],
   [{ ...VALID, last_message_at: '2026-02-30T00:00:00Z' }, ['last_message_at']],
   [{ ...VALID, last_synced_at: '2026-03-02T09:30:00' }, ['last_synced_at']],
