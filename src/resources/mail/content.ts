@@ -4,6 +4,8 @@ import { pipeline, Readable } from 'node:stream'
 import { createGunzip, createGzip, gzipSync } from 'node:zlib'
 import { sql } from 'drizzle-orm'
 import { type Database, orm } from '../../kernel/db/client.ts'
+import { insertRow } from '../../kernel/db/columns.ts'
+import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects } from '../../kernel/db/schema.ts'
 import { BUDGET_MS, DeadlineError, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/bounds.ts'
@@ -68,8 +70,45 @@ export function parseObjectKey(key: string) {
   return { id, content_hash }
 }
 
+/** An announced object is removed after this time unless a thread names it. No request takes that long. */
+const WRITING_MS = 15 * 60_000
+
+/** Limits a company's objects being written, those of failed requests among them. */
+const MAX_WRITING = 500
+
+/** @throws ApiError 503 when too many objects are being written */
+async function announceObject(
+  { companyId, db, now }: CompanyContext & { now: number },
+  object: StoredObject,
+  bytes: number,
+): Promise<void> {
+  const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
+  const row = { ...object, bytes, remove_at: now + WRITING_MS }
+  const [rows] = await db.writeIdempotent([
+    // A retry after a transient failure may find the row, and must still return it.
+    insertRow(emailThreadObjects, row, sql`WHERE ${writing} < ${MAX_WRITING}`)
+      .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
+      .returning({ id: emailThreadObjects.id }),
+  ])
+  if (rows.length === 0) throw unavailable(60)
+}
+
+/** The base64 of content for its row; undefined for large content, which is announced and written to R2. */
+export async function storeContent(
+  context: CompanyContext & { now: number },
+  bucket: R2Bucket,
+  object: StoredObject,
+  content: readonly Uint8Array[],
+): Promise<string | undefined> {
+  const bytes = lengthOf(content)
+  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
+  await announceObject(context, object, bytes)
+  await putObject(bucket, object, content)
+  return undefined
+}
+
 /** Writes an object in chunks. @throws ApiError 503 when R2 fails or takes too long */
-export async function putObject(bucket: R2Bucket, object: StoredObject, content: readonly Uint8Array[]): Promise<void> {
+async function putObject(bucket: R2Bucket, object: StoredObject, content: readonly Uint8Array[]): Promise<void> {
   const { readable, writable } = new FixedLengthStream(lengthOf(content))
   const writer = writable.getWriter()
   const send = async () => {

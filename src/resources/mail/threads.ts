@@ -8,30 +8,13 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { bodyBudgetMs, DeadlineError, type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/bounds.ts'
 import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
-import {
-  CHUNK_BYTES,
-  compress,
-  decompress,
-  lengthOf,
-  MAX_DATABASE_BYTES,
-  openObject,
-  putObject,
-  type StoredObject,
-} from './content.ts'
+import { CHUNK_BYTES, compress, decompress, lengthOf, MAX_DATABASE_BYTES, openObject, storeContent } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'
 import { findThread, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
 import { parseThread, shortValue } from './thread-input.ts'
-import {
-  announceObject,
-  findThreadId,
-  insertThread,
-  rememberHash,
-  touchThread,
-  valuesOf,
-  writeThread,
-} from './write-queries.ts'
+import { findThreadId, insertThread, rememberHash, touchThread, valuesOf, writeThread } from './write-queries.ts'
 
 /** The memory of a response while the caller reads it, besides its content. */
 const SENDING_BYTES = 2_000_000
@@ -69,20 +52,6 @@ export const putThread: Handler<typeof putEmailThread> = async ({ params, body }
   const object = { id: values.newId, company_id: context.companyId, content_hash: values.content_hash }
   const row = await writeThread(context, values, await storeContent(context, context.mailContents, object, compressed))
   return threadResponse(context, row, isLarge ? decompress(takeFrom(compressed, lease)) : content, { lease })
-}
-
-/** The base64 of content for its row; undefined for large content, which is announced and written to R2. */
-async function storeContent(
-  context: Parameters<typeof announceObject>[0],
-  bucket: R2Bucket,
-  object: StoredObject,
-  content: readonly Uint8Array[],
-): Promise<string | undefined> {
-  const bytes = lengthOf(content)
-  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
-  await announceObject(context, object, bytes)
-  await putObject(bucket, object, content)
-  return undefined
 }
 
 /** Yields chunks, whose memory is free once the next is taken. */

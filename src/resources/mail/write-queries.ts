@@ -8,7 +8,7 @@ import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
 import { LruCache } from '../../kernel/http/bounds.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
-import { REPLACED_MS, type StoredObject } from './content.ts'
+import { REPLACED_MS } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
 import type { ThreadColumns } from './thread-input.ts'
 
@@ -21,29 +21,6 @@ const hashKey = (...key: [companyId: number, legacyThreadId: string, accountEmai
 
 export const rememberHash = ({ company_id, legacy_thread_id, account_email, content_hash }: ThreadRow): void =>
   knownHashes.set(hashKey(company_id, legacy_thread_id, account_email), content_hash)
-
-/** An announced object is removed after this time unless a thread names it. No request takes that long. */
-const WRITING_MS = 15 * 60_000
-
-/** Limits a company's objects being written, those of failed requests among them. */
-const MAX_WRITING = 500
-
-/** @throws ApiError 503 when too many objects are being written */
-export async function announceObject(
-  { companyId, db, now }: CompanyContext & { now: number },
-  object: StoredObject,
-  bytes: number,
-): Promise<void> {
-  const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
-  const row = { ...object, bytes, remove_at: now + WRITING_MS }
-  const [rows] = await db.writeIdempotent([
-    // A retry after a transient failure may find the row, and must still return it.
-    insertRow(emailThreadObjects, row, sql`WHERE ${writing} < ${MAX_WRITING}`)
-      .onConflictDoUpdate({ target: emailThreadObjects.id, set: { remove_at: sql`excluded.remove_at` } })
-      .returning({ id: emailThreadObjects.id }),
-  ])
-  if (rows.length === 0) throw unavailable(60)
-}
 
 /** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
 function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
