@@ -80,17 +80,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 
 /** Delays after each failed attempt, as the convention suggests: about three days in all. */
-const RETRY_AFTER_MS = [
-  5_000,
-  5 * MINUTE_MS,
-  30 * MINUTE_MS,
-  2 * HOUR_MS,
-  5 * HOUR_MS,
-  10 * HOUR_MS,
-  14 * HOUR_MS,
-  20 * HOUR_MS,
-  24 * HOUR_MS,
-]
+const RETRY_AFTER_MS = [5_000, 5 * MINUTE_MS, 30 * MINUTE_MS, ...[2, 5, 10, 14, 20, 24].map((hours) => hours * HOUR_MS)]
 /** The maximal part of a delay that is random, to spread simultaneous failures. */
 const JITTER = 0.1
 
