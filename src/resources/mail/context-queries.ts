@@ -10,6 +10,7 @@ import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import { ApiError, invalid } from '../../kernel/http/errors.ts'
 import { MAX_JSON_BYTES, type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
+import type { ContextList } from './contract.ts'
 
 export const JSON_COLUMNS = [
   'client_data',
@@ -87,13 +88,16 @@ const contextPage = prepareBatch((p: Page) => {
   ]
 })
 
-/** Lists contexts by thread id. `options.after` is the `next` of the previous page, null when no context follows. */
+/** Lists contexts by thread id. `position` is the `next` of the previous page, null when no context follows. */
 export async function listThreadContexts(
   { companyId, db }: CompanyContext,
-  options: { entity: 'client' | 'order'; entityId: number; after: CursorPosition | null; limit: number },
+  { client_id, order_id, per_page: limit, cursor: _cursor, ...unused }: ContextList,
+  position: CursorPosition | null,
 ) {
-  const [after = ''] = options.after ?? []
-  const values = { ...options, companyId, entityId: String(options.entityId), after: String(after) }
+  unused satisfies Record<string, never>
+  const [after = ''] = position ?? []
+  const entity = order_id === undefined ? 'client' : 'order'
+  const values = { companyId, entity, entityId: String(order_id ?? client_id), after: String(after), limit }
   const [links, rows] = await db.read(contextPage(values))
   const shown = links.filter(({ isShown }) => isShown)
   const listed = shown.flatMap(({ threadId }) => rows.find((row) => row.thread_id === threadId) ?? [])

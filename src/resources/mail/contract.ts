@@ -208,6 +208,7 @@ export const listEmailThreads = define('listEmailThreads', 'GET /mail/email-thre
   }),
   response: cursorPageOf(emailThreadSummary),
 })
+export type ThreadList = z.output<typeof listEmailThreads.query>
 
 export const listThreadContexts = define('listThreadContexts', 'GET /mail/threads', {
   isPaged: true,
@@ -229,3 +230,4 @@ export const listThreadContexts = define('listThreadContexts', 'GET /mail/thread
     ),
   response: cursorPageOf(threadContext),
 })
+export type ContextList = z.output<typeof listThreadContexts.query>

@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { type CursorPosition, DELETED } from '../../kernel/db/lists.ts'
 import { emailThreads } from '../../kernel/db/schema.ts'
-import { isText, SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
+import { isText, SUMMARY_FIELDS, TEXT_FIELDS, type ThreadList } from './contract.ts'
 
 /** Identifies a thread within its company; the email is lower-case. */
 export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
@@ -110,16 +110,12 @@ const page = prepareBatch((p: Page) => {
   ]
 })
 
-type ListOptions = Record<'updatedSince' | 'limit', number> & {
-  accountEmail: string
-  deleted: keyof typeof DELETED
-  after: CursorPosition | null
-}
-
-/** Lists threads, newest created first. `options.after` is the `next` of the previous page, null when none follows. */
-export async function listThreads({ companyId, db }: CompanyContext, options: ListOptions) {
-  const { accountEmail, deleted, updatedSince, limit } = options
-  const [createdAt = null, id = null] = options.after ?? [Number.MAX_SAFE_INTEGER, '']
+/** Lists threads, newest created first. `after` is the `next` of the previous page, null when none follows. */
+export async function listThreads({ companyId, db }: CompanyContext, query: ThreadList, after: CursorPosition | null) {
+  const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, ...paged } = query
+  const { per_page: limit, cursor: _cursor, ...unused } = paged
+  unused satisfies Record<string, never>
+  const [createdAt = null, id = null] = after ?? [Number.MAX_SAFE_INTEGER, '']
   const listed = JSON.stringify(DELETED[deleted])
   const values = { companyId, accountEmail, listed, updatedSince, createdAt, id, limit: limit + 1 }
   const [found, [end]] = await db.read(page(values))

@@ -29,22 +29,15 @@ export const routes = [
   }),
 
   route(contract.listThreadContexts, async ({ query }, context) => {
-    const { client_id, order_id, per_page: limit, cursor: _cursor, ...unused } = query
-    unused satisfies Record<string, never>
     const { after, following } = openList(contract.listThreadContexts, query, context)
-    const entity = order_id === undefined ? 'client' : 'order'
-    const options = { entity, entityId: order_id ?? client_id ?? 0, after, limit } as const
-    const { rows, next } = await listThreadContexts(context, options)
-    return listResponse(rows.map(contextText), { per_page: limit, ...(await following(next)) })
+    const { rows, next } = await listThreadContexts(context, query, after)
+    return listResponse(rows.map(contextText), { per_page: query.per_page, ...(await following(next)) })
   }),
 
   route(contract.listEmailThreads, async ({ query }, context) => {
-    const { account_email: accountEmail, deleted, updated_since: updatedSince = 0, ...paged } = query
-    const { per_page: limit, cursor: _cursor, ...unused } = paged
-    unused satisfies Record<string, never>
     const { after, following } = openList(contract.listEmailThreads, query, context)
-    const { rows, next } = await listThreads(context, { accountEmail, deleted, updatedSince, after, limit })
-    return listResponse(rows.map(summaryText), { per_page: limit, ...(await following(next)) })
+    const { rows, next } = await listThreads(context, query, after)
+    return listResponse(rows.map(summaryText), { per_page: query.per_page, ...(await following(next)) })
   }),
 
   route(contract.deleteEmailThread, async ({ params, query }, context) => {
