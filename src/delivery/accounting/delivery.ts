@@ -38,9 +38,9 @@ export class AccountingDelivery extends CompanyObject {
     const endMs = Date.now() + RUN_MS
     const { integration, orderIds, at, mayDeliver, ...state } = await findDue(context, ORDERS_PER_RUN)
     const previous = state.connectionRow?.remote_account
-    const isUnused = !previous && !(mayDeliver && (await queries.hasLinkedCustomer(context)))
+    const isUnused = orderIds.length === 0 && !previous && !(mayDeliver && (await queries.hasLinkedCustomer(context)))
     // Also without due events: customers are linked by hand for the account that is connected then.
-    if (!integration || (orderIds.length === 0 && isUnused)) return at
+    if (!integration || isUnused) return at
     const connection = await this.open(context, integration, state.connectionRow)
     // Its events stay due: the sweep repeats the run.
     if (!connection) return null

@@ -141,6 +141,25 @@ describe('the queue of a company', () => {
     expect(await sweepFinds()).toEqual([busy.company.id])
   })
 
+  it('is delivered for the first time without a look at all clients', async () => {
+    const shop = await Shop.open()
+    const { id } = shop.company
+    await sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1000) UNION ALL SELECT i + 1 FROM n WHERE i < 1999)
+       INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+       SELECT ?, i, 'Client', 'client', 0, 0 FROM n`,
+      id,
+    )
+    await addOrders(shop, 1)
+    await addEvents(shop, { count: 1, orders: 1 })
+    // So that the run makes no call.
+    await sql("UPDATE integrations SET credentials = 'v1.00000000.AAAA' WHERE company_id = ?", id)
+    const { rowsRead } = await runObject(shop)
+    // So that no sweep of another test finds it.
+    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', id)
+    expect(rowsRead).toBeLessThanOrEqual(20)
+  })
+
   it('returns an order with many events once, and the others after it', async () => {
     const shop = await Shop.open()
     // So that no sweep of another test finds it.
