@@ -76,12 +76,19 @@ const WRITING_MS = 15 * 60_000
 /** Limits a company's objects being written, those of failed requests among them. */
 const MAX_WRITING = 500
 
-/** @throws ApiError 503 when too many objects are being written */
-async function announceObject(
+/**
+ * Returns the base64 of content for its row; undefined for large content, which is announced and written to R2.
+ *
+ * @throws ApiError 503 when too many objects are being written, or R2 fails
+ */
+export async function storeContent(
   { companyId, db, now }: CompanyContext & { now: number },
+  bucket: R2Bucket,
   object: StoredObject,
-  bytes: number,
-): Promise<void> {
+  content: readonly Uint8Array[],
+): Promise<string | undefined> {
+  const bytes = lengthOf(content)
+  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
   const writing = sql`(SELECT count(*) FROM email_thread_objects WHERE company_id = ${companyId} AND state = 'writing')`
   const row = { ...object, bytes, remove_at: now + WRITING_MS }
   const [rows] = await db.writeIdempotent([
@@ -91,18 +98,6 @@ async function announceObject(
       .returning({ id: emailThreadObjects.id }),
   ])
   if (rows.length === 0) throw unavailable(60)
-}
-
-/** The base64 of content for its row; undefined for large content, which is announced and written to R2. */
-export async function storeContent(
-  context: CompanyContext & { now: number },
-  bucket: R2Bucket,
-  object: StoredObject,
-  content: readonly Uint8Array[],
-): Promise<string | undefined> {
-  const bytes = lengthOf(content)
-  if (bytes <= MAX_DATABASE_BYTES) return Buffer.concat(content).toString('base64')
-  await announceObject(context, object, bytes)
   await putObject(bucket, object, content)
   return undefined
 }

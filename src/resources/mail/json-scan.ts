@@ -65,9 +65,8 @@ export function scanObject<Name extends string>(
   const start = skipSpace(bytes, 0)
   const isObject = bytes[start] === OPEN_OBJECT
   const skipMember = (at: number) => {
-    const nameEnd = skipString(bytes, at)
-    const name = nameOf(bytes, at, nameEnd)
-    const valueAt = skipSpace(bytes, expect(bytes, skipSpace(bytes, nameEnd), COLON))
+    const name = nameOf(bytes, at, skipString(bytes, at))
+    const valueAt = skipName(bytes, at)
     if (!isWanted(name)) return skipValue(bytes, valueAt)
     const member = scanMember(bytes, valueAt, wanted[name])
     members.set(name, member)
