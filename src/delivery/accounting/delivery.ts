@@ -47,6 +47,7 @@ export class AccountingDelivery extends CompanyObject {
     // Only a run may switch: the result of a call that is under way belongs to the previous account.
     const { account } = connection
     if (previous !== account) await queries.switchRemoteAccount(context, account, previous)
+    else if (orderIds.length === 0) return at
 
     const delivery = { ...context, connection }
     orders: for (const orderId of orderIds) {
