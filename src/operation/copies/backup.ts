@@ -69,7 +69,8 @@ export const beginBackup = (nowMs: number): BackupState => {
 export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
   const plan = TABLES[state.table]
   if (!plan) return null
-  const { next } = await reader.copyPage(context, plan, state.after, ({ name }, rows) => writer.add(name, rows))
+  const { tables, next } = await reader.readPage(context, plan, state.after)
+  for (const each of tables) await writer.add(each.plan.name, each.rows)
   return { ...state, after: next, table: next ? state.table : state.table - 1 }
 }
 

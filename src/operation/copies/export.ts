@@ -4,7 +4,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decompress, findObjectOf, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
-import { copyPage, readCompany } from './read-queries.ts'
+import { readCompany, readPage } from './read-queries.ts'
 import { elements } from './seed/file.ts'
 import { COLUMN_OF, JSON_FIELDS } from './seed/rows.ts'
 import { CONTENT, type Key, type Row, TABLES, type Value } from './tables.ts'
@@ -48,7 +48,7 @@ const present = (table: string, row: Row): Fields => presenters[table]?.(row) ??
 
 export const line = (type: string, data: object) => `${JSON.stringify({ type, data })}\n`
 
-type PartsOf = (table: string, owner?: Row) => Row[]
+type PartsOf = (table: string, owner: Row) => Row[]
 
 /**
  * Reads the page of a section after a key, which is empty at the beginning.
@@ -63,13 +63,11 @@ export async function exportPage(context: CompanyContext, files: R2Bucket, secti
   }
   // Whole rows, but for credentials.
   const whole = { ...plan, without: ['credentials'] }
-  const read = new Map<string, Map<unknown, Row[]>>()
-  const { next } = await copyPage(context, whole, after.length > 0 ? after : null, ({ name, owner }, rows) => {
-    const byOwner = Map.groupBy(rows, (row) => owner && row[owner])
-    read.set(name, byOwner)
-  })
-  const partsOf: PartsOf = (table, owner) => read.get(table)?.get(owner?.id) ?? []
-  const rows = partsOf(section)
+  const { rows, tables, next } = await readPage(context, whole, after.length > 0 ? after : null)
+  const read = new Map(
+    tables.map(({ plan: { name, owner }, rows }) => [name, Map.groupBy(rows, (row) => owner && row[owner])]),
+  )
+  const partsOf: PartsOf = (table, owner) => read.get(table)?.get(owner.id) ?? []
   if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
   const show = (row: Row) => {
     if (section === 'integrations') return presentIntegration(row)

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
-import { copyPage, copyRows, isAmong, keyOf, PAGE_ROWS, readChanged, readStamps, type Sink } from './read-queries.ts'
+import { isAmong, keyOf, PAGE_ROWS, readChanged, readPage, readRows, readStamps } from './read-queries.ts'
 import { type Key, MOVED, type Row, type TablePlan } from './tables.ts'
 import { atDestination, putRows, removeKeys, removeParts } from './write-queries.ts'
 
@@ -30,8 +30,11 @@ export const startFeeds = (company?: Row): Since =>
   )
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
-export const copyTable = ({ from, to }: Ends, plan: TablePlan, after: Key | null) =>
-  copyPage(from, plan, after, (each, rows) => putRows(to, each, rows))
+export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
+  const { tables, next } = await readPage(from, plan, after)
+  for (const each of tables) await putRows(to, each.plan, each.rows)
+  return { count: tables.reduce((sum, { rows }) => sum + rows.length, 0), next }
+}
 
 /**
  * Finds the changed rows of one page: the keys of rows to copy, and of rows that the source no longer has.
@@ -72,7 +75,7 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
   for (let at = 0; at < keys.length; at += pageRows) {
     const page = keys.slice(at, at + pageRows)
     await removeParts(to, plan, page)
-    await copyRows(from, plan, isAmong(from, plan, page), (each, rows) => putRows(to, each, rows))
+    for await (const each of readRows(from, plan, isAmong(from, plan, page))) await putRows(to, each.plan, each.rows)
   }
 }
 
@@ -132,23 +135,26 @@ export async function withParents<T>(ends: Ends, since: Since, table: number, wo
 export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null): Promise<Key | null> {
   if (!plan.stamp) return null
   const { from, to } = ends
+  const { rows, tables, next } = await readPage(from, plan, after)
+  const copy = atDestination(plan)
+  const keys = rows.map((row) => keyOf(plan, row))
+  const copied = await Array.fromAsync(readRows(to, copy, isAmong(to, copy, keys)))
   const different = new Map<string, { name: string; key: Key }>()
   const orderOf = new Map<unknown, Row[string]>()
-  // The same row of both databases cancels itself out, in any order.
-  const sink: Sink = ({ name, owner }, rows) => {
+  for (const {
+    plan: { name, owner },
+    rows,
+  } of [...tables, ...copied]) {
     for (const row of rows) {
       // Only orders have parts in a move. An invoice comes before its lines and payments.
       if (name === 'invoices') orderOf.set(row.id, row.project_id ?? null)
       const order = owner === 'invoice_id' ? orderOf.get(row.invoice_id) : row.project_id
       const key = owner ? [order ?? null] : keyOf(plan, row)
       const text = `${name} ${hash('sha256', JSON.stringify(row))}`
+      // The same row of both databases cancels itself out, in any order.
       if (!different.delete(text)) different.set(text, { name, key })
     }
   }
-  const { rows, next } = await copyPage(from, plan, after, sink)
-  const read = rows.map((row) => keyOf(plan, row))
-  const copy = atDestination(plan)
-  await copyRows(to, copy, isAmong(to, copy, read), sink)
   if (different.size === 0) return next
   const { same } = await compareStamps(ends, plan, after, next)
   const unchanged = new Set(same.map((key) => JSON.stringify(JSON.parse(key))))

@@ -10,8 +10,6 @@ import { CONTENT, DIRECTORY_TABLES, type Key, type Row, type TablePlan, UNITS } 
 export const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
-export type Sink = (plan: TablePlan, rows: Row[]) => Promise<void> | void
-
 const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 
 /** The columns that identify a row, at least one. */
@@ -54,15 +52,24 @@ function selectRows(plan: TablePlan, where: SQL, ...first: string[]) {
 
 export const keyOf = ({ key }: Pick<TablePlan, 'key'>, row: Row): Key => key.map((name) => row[name] ?? null)
 
-/** Finds the key at which a page ends: null where no more follow. */
-async function findEnd(db: Database, plan: TablePlan, where: SQL): Promise<Key | null> {
-  const { table, pageRows = PAGE_ROWS, partBytes = '0' } = plan
-  const keys = list(keysOf(plan))
+/** The bytes of a row, of which its texts may be the most. */
+function weigh(plan: TablePlan): SQL {
   const texts = columnsOf(plan).filter(({ dataType }) => dataType === 'string' || dataType === 'json')
   const lengths = texts.map(({ name }) => sql`coalesce(octet_length(${named(name)}), 0)`)
-  const bytes = sql.join([sql`200`, sql.raw(partBytes), ...lengths], sql` + `)
+  return sql.join([sql`300`, ...lengths], sql` + `)
+}
+
+/** Finds the key at which a page ends, with the rows' parts: null where no more follow. */
+async function findEnd(context: CompanyContext, plan: TablePlan, where: SQL): Promise<Key | null> {
+  const { table, parts, pageRows = PAGE_ROWS } = plan
+  const keys = list(keysOf(plan))
+  const weights = parts.map((part) => {
+    const isPart = ofOwners(context, part, sql`${named(table)}.id`)
+    return sql`coalesce((SELECT sum(${weigh(part)}) FROM ${named(part.table)} WHERE ${isPart}), 0)`
+  })
+  const bytes = sql.join([weigh(plan), ...weights], sql` + `)
   // The rows behind the page are not weighed, and their long texts not read.
-  const [[end]] = await db.read([
+  const [[end]] = await databaseOf(context, table).read([
     statement<{ row_key: string }>(sql`SELECT row_key FROM (SELECT json_array(${keys}) AS row_key,
       row_number() OVER (ORDER BY ${keys}) AS number, sum(bytes) OVER (ORDER BY ${keys}) AS total
       FROM (SELECT ${keys}, ${bytes} AS bytes FROM ${named(table)} WHERE ${where} ORDER BY ${keys} LIMIT ${pageRows}))
@@ -72,36 +79,32 @@ async function findEnd(db: Database, plan: TablePlan, where: SQL): Promise<Key |
 }
 
 /**
- * Copies the rows after a key, in the order of keys, with their parts. One batch reads them all, so that each row is as
+ * Reads the rows after a key, in the order of keys, with their parts. One batch reads them all, so that each row is as
  * of the same moment as its parts. Without a key the company has at most one.
  *
  * @param where includes the company
- * @returns the page's rows, their number with their parts, and the key after which the next page begins; null at the end
+ * @returns the page's rows, these by table with their parts, and the key after which the next page begins; null at the end
  */
-export async function copyPage(
-  context: CompanyContext,
-  plan: TablePlan,
-  after: Key | null,
-  sink: Sink,
-  where = ofCompany(context, plan),
-) {
-  const { table, parts } = plan
-  const db = databaseOf(context, table)
-  const isNext = after ? sql`${where} AND ${compare(plan, '>', after)}` : where
-  const next = await findEnd(db, plan, isNext)
+export async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where?: SQL) {
+  const isMeant = where ?? ofCompany(context, plan)
+  const isNext = after ? sql`${isMeant} AND ${compare(plan, '>', after)}` : isMeant
+  const next = await findEnd(context, plan, isNext)
   const isOnPage = next ? sql`${isNext} AND ${compare(plan, '<=', next)}` : isNext
-  const ids = sql`SELECT id FROM ${named(table)} WHERE ${isOnPage}`
-  const selects = parts.map((part) => selectRows(part, ofOwners(context, part, ids), part.owner ?? 'id'))
-  const read = await db.read([selectRows(plan, isOnPage), ...selects])
-  for (const [index, rows] of read.entries()) if (rows.length > 0) await sink(parts[index - 1] ?? plan, rows)
-  return { rows: read[0], count: read.flat().length, next }
+  const ids = sql`SELECT id FROM ${named(plan.table)} WHERE ${isOnPage}`
+  const selects = plan.parts.map((part) => selectRows(part, ofOwners(context, part, ids), part.owner ?? 'id'))
+  const read = await databaseOf(context, plan.table).read([selectRows(plan, isOnPage), ...selects])
+  const tables = [plan, ...plan.parts].map((each, index) => ({ plan: each, rows: read[index] ?? [] }))
+  return { rows: read[0], tables, next }
 }
 
-/** Copies all rows that a condition selects, page by page, each page with its parts. */
-export async function copyRows(context: CompanyContext, plan: TablePlan, where: SQL, sink: Sink): Promise<void> {
+/** Reads all rows that a condition selects, page by page, each page with its parts. */
+export async function* readRows(context: CompanyContext, plan: TablePlan, where: SQL) {
   let after: Key | null = null
-  do after = (await copyPage(context, plan, after, sink, where)).next
-  while (after)
+  do {
+    const { tables, next } = await readPage(context, plan, after, where)
+    yield* tables
+    after = next
+  } while (after)
 }
 
 /** Lists the keys of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */

@@ -43,8 +43,6 @@ export interface TablePlan {
   unique?: string
   /** Limits the rows of a page; 500 by default. */
   pageRows?: number
-  /** SQL for the bytes of a row's parts, where a page is limited by them too. */
-  partBytes?: string
 }
 
 /** Deliveries set these columns of a client, which does not count as its change. */
@@ -53,17 +51,6 @@ const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as con
 const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, parts: [] })
 
 const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => ({ ...whole(table, 'id'), owner })
-
-const bytesOf = (table: string, bytes: string, isOfOrder: string) =>
-  `coalesce((SELECT sum(300 + ${bytes}) FROM ${table} AS p WHERE p.company_id = orders.company_id AND ${isOfOrder}), 0)`
-const IS_OF_INVOICE =
-  'invoice_id = (SELECT id FROM invoices AS v WHERE v.company_id = orders.company_id AND v.project_id = orders.id)'
-/** The parts of a page of orders are in memory with it: one batch reads them all. */
-const ORDER_PARTS = [
-  bytesOf('invoice_items', 'text_bytes', IS_OF_INVOICE),
-  bytesOf('payments', 'stored_bytes', IS_OF_INVOICE),
-  bytesOf('artworks', 'stored_bytes', 'project_id = orders.id'),
-].join(' + ')
 
 /**
  * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
@@ -90,7 +77,6 @@ export const TABLES: readonly TablePlan[] = [
     unique: 'external_id',
     isInFeed: true,
     stamp: 'version',
-    partBytes: ORDER_PARTS,
     parts: [
       partOf('project_id', 'invoices'),
       partOf('invoice_id', 'invoice_items'),

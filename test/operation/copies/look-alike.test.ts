@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeEach, expect, it, onTestFinished } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { closeSource } from '../../../src/operation/copies/guard-queries.ts'
-import { copyPage } from '../../../src/operation/copies/read-queries.ts'
+import { readPage } from '../../../src/operation/copies/read-queries.ts'
 import { type Row, UNITS } from '../../../src/operation/copies/tables.ts'
 import { putRows } from '../../../src/operation/copies/write-queries.ts'
 import { operatorOf } from '../../support/admin.ts'
@@ -32,7 +32,7 @@ const CLIENTS = UNITS.find(({ name }) => name === 'clients') ?? expect.fail()
 
 /** The shop's client, as a copy reads it. */
 async function readClient(): Promise<Row> {
-  const { rows } = await copyPage(shop.context, CLIENTS, null, () => {})
+  const { rows } = await readPage(shop.context, CLIENTS, null)
   return rows[0] ?? expect.fail()
 }
 

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { exportPage } from '../../../src/operation/copies/export.ts'
-import { copyPage } from '../../../src/operation/copies/read-queries.ts'
+import { readPage } from '../../../src/operation/copies/read-queries.ts'
 import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import { type Manifest, openParts } from '../../../src/operation/copies/store.ts'
 import { type Key, MOVED, TABLES } from '../../../src/operation/copies/tables.ts'
@@ -227,7 +227,7 @@ describe('a page of orders ends by the bytes of all their parts', () => {
     await addOrders(id, 120, { items: 100, payments: 0, artworks: 0 })
     const plan = MOVED.find(({ name }) => name === 'orders') ?? expect.fail('no plan')
     const { db, take } = countBatches()
-    const { rows, next } = await copyPage({ companyId: id, db }, plan, null, () => {})
+    const { rows, next } = await readPage({ companyId: id, db }, plan, null)
     expect(take().batches).toBeLessThan(16)
     expect(next).toEqual([rows.length])
   })
