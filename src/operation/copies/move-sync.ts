@@ -16,18 +16,9 @@ interface Ends {
   to: CompanyContext
 }
 
-/** The last change of the feed that is copied, by table. */
-export type Since = Record<string, number>
-
 /** Limits the tables read at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
 const ATTEMPTS = 5
-
-/** The position at the feed's end, by the company's row. */
-export const startFeeds = (company?: Row): Since =>
-  Object.fromEntries(
-    MOVED.filter(({ isInFeed }) => isInFeed).map(({ name }) => [name, Number(company?.last_change ?? 0)]),
-  )
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
 export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
@@ -40,13 +31,12 @@ export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key 
  * Finds the changed rows of one page: the keys of rows to copy, and of rows that the source no longer has.
  *
  * @param since reads the feed after this change, if the table's changes are there; else all stamps are compared
- * @returns with `sequence`, the last change of the feed that was read
  */
-export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since?: number) {
-  if (since !== undefined && plan.isInFeed) return readChanged(ends.from, plan, after ?? [since])
+export async function findPage(ends: Ends, plan: TablePlan, after: Key | null, since: number | null) {
+  if (since !== null && plan.isInFeed) return readChanged(ends.from, plan, after ?? [since])
   // A log only has new rows, behind the last copied one.
   const first = plan.isAppended ? [await findLastCopied(ends.to, plan)] : null
-  return { ...(await compareStamps(ends, plan, after ?? first)), sequence: undefined }
+  return compareStamps(ends, plan, after ?? first)
 }
 
 /** Finds rows of one page with different stamps, and those with the same. @param until the last key, if not the table's */
@@ -80,18 +70,18 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
 }
 
 /** Copies all changes of tables since they were copied. */
-export async function catchUp(ends: Ends, since: Since, tables: readonly TablePlan[] = MOVED): Promise<void> {
+export async function catchUp(ends: Ends, since: number, tables: readonly TablePlan[] = MOVED): Promise<void> {
   const found: { plan: TablePlan; copied: Key[]; removed: Key[] }[] = []
   // Parallel calls hide the distance between the databases.
   for (let at = 0; at < tables.length; at += SIDE_BY_SIDE) {
     const group = tables.slice(at, at + SIDE_BY_SIDE)
-    found.push(...(await Promise.all(group.map((plan) => findAll(ends, plan, since[plan.name])))))
+    found.push(...(await Promise.all(group.map((plan) => findAll(ends, plan, since)))))
   }
   for (const { plan, copied } of found) await copyKeys(ends, plan, copied)
   for (const { plan, removed } of found.toReversed()) await removeKeys(ends.to, plan, removed)
 }
 
-async function findAll(ends: Ends, plan: TablePlan, since: number | undefined) {
+async function findAll(ends: Ends, plan: TablePlan, since: number) {
   const all = { plan, copied: [] as Key[], removed: [] as Key[] }
   let after: Key | null = null
   do {
@@ -114,7 +104,7 @@ export function ignoreReference(error: unknown): void {
  * Retries work on a table that fails because a row refers to one written after its own table was copied. Before the
  * retry, the changes of all tables before it are copied.
  */
-export async function withParents<T>(ends: Ends, since: Since, table: number, work: () => Promise<T>): Promise<T> {
+export async function withParents<T>(ends: Ends, since: number, table: number, work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work()

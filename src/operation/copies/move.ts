@@ -8,7 +8,7 @@ import { conflict, log } from '../../kernel/http/errors.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
 import { readCompany } from './read-queries.ts'
-import { type Key, MOVED } from './tables.ts'
+import { type Key, MOVED, type Row } from './tables.ts'
 import { removeKeys, removeRows } from './write-queries.ts'
 
 /**
@@ -26,7 +26,9 @@ interface MoveState {
   refusedMs: number
   /** Attempts that ended because writes were refused for too long or the databases differed. */
   failures: number
-  since: sync.Since
+  /** The last change of the feed that is copied, and that when the present round began, which copies it. */
+  since: number
+  until: number
   /** The round of following the source's changes, and the rows copied in it. The first compares all stamps. */
   round: number
   changed: number
@@ -54,7 +56,8 @@ const FAILURES_MAX = 5
 const LAST_FAILURES = 3
 
 const START = { table: 0, after: null, changed: 0 } as const
-const BEGINNING: MoveState = { ...START, step: 'clear', rows: 0, refusedMs: 0, failures: 0, since: {}, round: 0 }
+const COUNTS = { rows: 0, refusedMs: 0, failures: 0, since: 0, until: 0, round: 0 } as const
+const BEGINNING: MoveState = { ...START, ...COUNTS, step: 'clear' }
 
 /**
  * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
@@ -153,7 +156,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       if (!company) throw conflict('The company has no row in its database.')
       const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
-      return { ...next(state, 'copy'), since: sync.startFeeds(company) }
+      return { ...next(state, 'copy'), since: Number(company.last_change) }
     }
     case 'copy': {
       if (!plan) return next(state, 'compare')
@@ -164,14 +167,15 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'compare': {
       if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
-      return { ...next(state, 'follow'), round: 0, since: sync.startFeeds((await readCompany(from)).company) }
+      const since = Number((await readCompany(from)).company?.last_change)
+      return { ...next(state, 'follow'), round: 0, since, until: since }
     }
     case 'follow':
     case 'switch': {
-      const oldest = oldestOf(await readCompany(from))
+      const read = await readCompany(from)
       // A recovery has emptied the feed: only a comparison finds what had changed.
-      if (Object.values(state.since).some((since) => since + 1 < oldest)) return next(state, 'compare')
-      return state.step === 'follow' ? follow(move, state) : switchOver(move, state)
+      if (state.since + 1 < oldestOf(read)) return next(state, 'compare')
+      return state.step === 'follow' ? follow(move, state, read.company) : switchOver(move, state)
     }
     case 'place': {
       const { slot = 0 } = (await guard.readGuard(from)) ?? {}
@@ -202,22 +206,19 @@ async function clear({ source, destination, from, to }: Move, state: MoveState, 
   return step === null ? then : { ...state, table: step }
 }
 
-async function follow(move: Move, state: MoveState): Promise<MoveState> {
+async function follow(move: Move, state: MoveState, company?: Row): Promise<MoveState> {
   const plan = MOVED[state.table]
   if (!plan) {
     const isClose = state.changed <= FEW_CHANGES || state.round >= MAX_ROUNDS
-    return isClose ? next(state, 'switch') : { ...next(state, 'follow'), round: state.round + 1 }
+    const followed = { since: state.until, until: Number(company?.last_change) }
+    return { ...next(state, isClose ? 'switch' : 'follow'), ...followed, round: state.round + 1 }
   }
-  const since = state.round === 0 ? undefined : state.since[plan.name]
-  const { copied, removed, next: after, sequence } = await sync.findPage(move, plan, state.after, since)
+  const since = state.round === 0 ? null : state.since
+  const { copied, removed, next: after } = await sync.findPage(move, plan, state.after, since)
   await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))
   // Rows that others still refer to are removed in the next round.
   await removeKeys(move.to, plan, removed).catch(sync.ignoreReference)
-  return {
-    ...turn(state, after),
-    changed: state.changed + copied.length + removed.length,
-    since: sequence === undefined ? state.since : { ...state.since, [plan.name]: sequence },
-  }
+  return { ...turn(state, after), changed: state.changed + copied.length + removed.length }
 }
 
 /** The first change that the feed has, or will have. */

@@ -107,7 +107,7 @@ export async function* readRows(context: CompanyContext, plan: TablePlan, where:
   } while (after)
 }
 
-/** Lists the keys of rows that changed after a sequence, the last change's, and the next page's key; null at the end. */
+/** Lists the keys of rows that changed after a sequence, and the sequence after which the next page begins; null at the end. */
 export async function readChanged(
   { companyId, db }: CompanyContext,
   { table, pageRows = PAGE_ROWS }: TablePlan,
@@ -117,10 +117,10 @@ export async function readChanged(
     statement<{ sequence: number; id: number }>(sql`SELECT sequence, CAST(entity_id AS INTEGER) AS id FROM changes
       WHERE company_id = ${companyId} AND sequence > ${after} AND type = ${table} ORDER BY sequence LIMIT ${pageRows}`),
   ])
-  const sequence = rows.at(-1)?.sequence ?? Number(after)
   const ids = new Set(rows.map(({ id }) => id))
-  const next: Key | null = rows.length === pageRows ? [sequence] : null
-  return { copied: Array.from(ids, (id): Key => [id]), removed: [], next, sequence }
+  const last = rows.length === pageRows ? rows.at(-1) : undefined
+  const next: Key | null = last ? [last.sequence] : null
+  return { copied: Array.from(ids, (id): Key => [id]), removed: [], next }
 }
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
