@@ -17,7 +17,7 @@ import { removeKeys, removeRows } from './write-queries.ts'
  * the last one the move can be undone.
  */
 interface MoveState {
-  step: 'clear' | 'begin' | 'copy' | 'compare' | 'follow' | 'switch' | 'place' | 'remove' | 'undo' | 'undo_remove'
+  step: 'clear' | 'begin' | 'copy' | 'compare' | 'follow' | 'switch' | 'place' | 'remove' | 'undo'
   /** The position in the list of tables, and the key in that table. */
   table: number
   after: Key | null
@@ -111,7 +111,7 @@ async function open(env: Env, by: Administrator, destination: string) {
     return { move, state: BEGINNING }
   }
   const state = row.state as MoveState
-  const isUndone = state.step.startsWith('undo')
+  const isUndone = state.step === 'undo'
   if (destination === move.destination && !isUndone) return { move, state }
   if (destination !== move.source) {
     throw conflict('The company is being moved to another database: complete that move, or take it back')
@@ -189,8 +189,6 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     }
     case 'undo':
       await guard.endGuard(from)
-      return next(state, 'undo_remove')
-    case 'undo_remove':
       return clear(move, state, null)
   }
 }
