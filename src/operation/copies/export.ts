@@ -1,7 +1,7 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import { columnsOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { decompress, findObjectOf, openObject } from '../../resources/mail/content.ts'
+import { decompress, openObject } from '../../resources/mail/content.ts'
 import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
 import { readCompany, readPage } from './read-queries.ts'
@@ -106,12 +106,11 @@ async function* threadLines(
   for (const row of rows) {
     const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
     text += `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
-    // An object with another hash is of content that was replaced, or this one was since the row was read: it stays in R2.
+    // An object with another hash is of content that was replaced. One that is replaced by now stays in R2.
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
-    const find = async () => String(object?.id ?? (await findObjectOf(files, { company_id, content_hash })))
-    const content = stored ?? (await openObject(files, { id: await find(), company_id, content_hash }))
+    const content = stored ?? (await openObject(files, { id: String(object?.id), company_id, content_hash }))
     if (!content) text += ',"messages":[]'
     else {
       yield `${text},`

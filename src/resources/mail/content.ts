@@ -124,20 +124,11 @@ export async function openObject(bucket: R2Bucket, object: StoredObject): Promis
   // A failure of R2 often passes, but a call that hangs has used up the time.
   const found = await get()
     .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
-    .catch(refuseRead)
+    .catch((error: unknown) => {
+      throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
+    })
   if (!found) log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
   return found && chunksOf(found.body)
-}
-
-function refuseRead(error: unknown): never {
-  throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
-}
-
-/** Finds the id of an object with this content; empty if there is none. @throws ApiError 503 when R2 fails or takes too long */
-export async function findObjectOf(bucket: R2Bucket, { company_id, content_hash }: Omit<StoredObject, 'id'>) {
-  const prefix = objectKey({ id: '', company_id, content_hash })
-  const { objects } = await withDeadline(bucket.list({ prefix, limit: 1 }), BUDGET_MS.storage).catch(refuseRead)
-  return parseObjectKey(objects[0]?.key ?? '').id
 }
 
 async function* chunksOf(body: ReadableStream): AsyncGenerator<Uint8Array> {

@@ -291,13 +291,21 @@ describe('the export of a company', () => {
   })
 
   it('has a thread whose content is replaced while it is read as it was before', async () => {
-    const company = await mintCompany()
+    const { id, call } = await mintCompany({ home: 'DB' })
+    const put = async (messages: object[]) => {
+      const sent = { account_email: 'a@b.example', messages }
+      expect((await call('PUT', '/mail/email-threads/aa', sent)).status).toBe(200)
+    }
     const messages = [{ text: noise(2_000_000) }]
-    await company.call('PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages })
-    // What the replacement leaves, between the reading of the row and of its parts.
-    await sql("UPDATE email_thread_objects SET state = 'replaced', thread_id = NULL WHERE company_id = ?", company.id)
-    const threads = threadsOf(await readAll(company.id))
-    expect(threads.map((text) => JSON.parse(text).messages)).toEqual([messages])
+    await put(messages)
+    const context = { companyId: id, db: openDatabase(env.DB) }
+    const { pieces } = await exportPage(context, env.FILES, 'email_threads', [])
+    // The row and its object are read by now, the content is not.
+    await put([{ text: noise(2_000_100) }])
+    const states = await sql('SELECT state FROM email_thread_objects WHERE company_id = ? ORDER BY state', id)
+    expect(states).toEqual([{ state: 'replaced' }, { state: 'stored' }])
+    const read = await Array.fromAsync(pieces, (piece) => Buffer.from(piece as Uint8Array))
+    expect(JSON.parse(Buffer.concat(read).toString()).data.messages).toEqual(messages)
   })
 
   it.each([1, 2])('has an order as a whole, though it changes and is deleted behind read %i of it', async (read) => {
