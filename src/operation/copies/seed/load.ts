@@ -6,7 +6,7 @@ import type { createImport } from '../../admin/transfers/contract.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import * as queries from './queries.ts'
-import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, type Name, type Rows, TABLES } from './rows.ts'
+import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, PARTS, type Rows, TABLES } from './rows.ts'
 
 /** An existing row that differs from the file and stays unchanged. */
 export type Difference = ResponseBody<typeof createImport>['differences'][number]
@@ -50,14 +50,14 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
 
   const [first, ...rest] = [
     ...queries.selectBadReferences(context, rows, known),
-    ...queries.selectMovedParts(context, rows),
     ...queries.selectConflicts(context, rows),
     ...queries.selectDifferences(context, file, rows),
   ]
   const found = first ? (await db.read([first, ...rest])).flat() : []
-  const issues = [...findDuplicates(rows), ...found.flatMap((row) => ('issue' in row ? row.issue : []))]
+  const missing = found.flatMap((row) => ('issue' in row ? row.issue : []))
   const violated = found.find((row) => 'constraint' in row)
   const compared = found.filter((row) => 'columns' in row)
+  const issues = [...findDuplicates(rows), ...missing, ...compared.flatMap(findOtherOwner)]
   const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
   const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
@@ -81,7 +81,7 @@ export async function planIntegrations(context: queries.LoadContext, integration
   return queries.loadRows(context, TABLES.integrations, rows)
 }
 
-type Counts = Partial<Record<Name, number>>
+type Counts = Partial<Record<keyof Rows, number>>
 
 export function countFile(file: SeedFile): Counts {
   const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }
@@ -119,6 +119,13 @@ function toDifference({ name, id, columns }: queries.Compared): Difference[] {
   const names = columns.split(',').filter(Boolean)
   const fields = names.map((column) => Object.keys(COLUMN_OF).find((field) => COLUMN_OF[field] === column) ?? column)
   return fields.length === 0 ? [] : [{ type: TABLES[name].noun, id, fields }]
+}
+
+/** Finds an invoice, line, payment or artwork of the file that belongs to another order in the database. */
+function findOtherOwner({ name, id, columns, owner }: queries.Compared): string[] {
+  const part = PARTS.find(([part]) => part === name)
+  if (!part || !columns.split(',').includes(part[1])) return []
+  return [`${TABLES[name].noun} ${id} belongs to ${TABLES[part[2]].noun} ${owner} in the database`]
 }
 
 /** Finds what an order of the file has and the database has not. */

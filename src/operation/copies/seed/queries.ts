@@ -49,28 +49,6 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
   })
 }
 
-/** Selects the file's invoices, lines, payments and artworks that belong to another order in the database. */
-export function selectMovedParts({ companyId }: CompanyContext, rows: Rows) {
-  return PARTS.flatMap(([name, field, owner]) => {
-    const [part, belongs] = [`${TABLES[name].noun} `, ` belongs to ${TABLES[owner].noun} `]
-    const issue = sql`${part} || other.id || ${belongs} || other.${named(field)} || ' in the database' AS issue`
-    return selectOthers<Issue>(companyId, name, field, rows[name], issue)
-  })
-}
-
-/** Selects from the rows of the database that have the id of one of these, and another value of a field: `other`. */
-function selectOthers<Row extends object>(
-  companyId: number,
-  name: Name,
-  field: string,
-  rows: { id: number }[],
-  columns: SQL,
-) {
-  const pairs = rows.map((row) => [row.id, Reflect.get(row, field)])
-  const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
-  return selectEach<Row>(pairs, columns, sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`)
-}
-
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
 export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
   return [...UNIQUE, { name: 'invoices', field: 'project_id' } as const].flatMap(({ name, field }) => {
@@ -87,8 +65,8 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 /** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** An existing row, and a comma list of the columns that differ from the file. */
-export type Compared = { name: Name; id: number; columns: string }
+/** An existing row, a comma list of the columns that differ from the file, and the row that it belongs to: see `PARTS`. */
+export type Compared = { name: Name; id: number; columns: string; owner: number }
 
 /** Selects the existing rows of clients and orders. */
 export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
@@ -110,7 +88,8 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
       const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
       return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
     })
-    const selected = sql`${name} AS name, value ->> 0 AS id, ${sql.join(names, sql` || `)} AS columns`
+    const [, owner] = PARTS.find(([part]) => part === name) ?? [name, 'id']
+    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(owner)} AS owner`
     const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
     return selectEach<Compared>(given, selected, sql`CROSS JOIN ${table} AS t WHERE ${isSame} ORDER BY 2`)
   })
@@ -124,7 +103,10 @@ export function refuseCreated({ companyId }: CompanyContext, rows: Rows, existin
   const tables = [['clients', 'created_at'], ['orders', 'created_at'], ...PARTS] as const
   return tables.flatMap(([name, field]) => {
     const absent = rows[name].filter(({ id }) => !existing.has(`${name} ${id}`))
-    return selectOthers(companyId, name, field, absent, sql`json_extract('{}', 'created meanwhile')`)
+    const pairs = absent.map((row) => [row.id, Reflect.get(row, field)])
+    const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
+    const others = sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`
+    return selectEach(pairs, sql`json_extract('{}', 'created meanwhile')`, others)
   })
 }
 
