@@ -1,9 +1,8 @@
-import { Buffer } from 'node:buffer'
 import { isoDate } from '../../../kernel/api/contract.ts'
 import * as schema from '../../../kernel/db/schema.ts'
 import { digitsOf, fold, lineSearchTexts, searchText } from '../../../kernel/db/search.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
-import { splitBySize } from '../chunks.ts'
+import { bytesOf, splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
 
 /**
@@ -154,12 +153,9 @@ export function findDuplicates(rows: Rows): string[] {
   return issues
 }
 
-/** Limits the JSON of one statement, which also as hex stays under D1's 100 KB. */
+/** Limits the JSON of one statement. */
 const CHUNK_BYTES = 40_000
 
 /** Splits JSON values into JSON arrays that each fit into one statement. */
-export function chunkJson(values: unknown[]): string[] {
-  const texts = values.map((value) => JSON.stringify(value))
-  const chunks = splitBySize(texts, (text) => [Buffer.byteLength(text) + 1], [CHUNK_BYTES])
-  return chunks.map((chunk) => `[${chunk.join(',')}]`)
-}
+export const chunkJson = (values: unknown[]): string[] =>
+  splitBySize(values, (value) => [bytesOf(value) + 1], [CHUNK_BYTES]).map((chunk) => JSON.stringify(chunk))
