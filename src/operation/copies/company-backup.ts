@@ -15,7 +15,7 @@ import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'
 import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
 import { isRestoring, LEFT_MS, repeatRestore, restoreFor } from './restore.ts'
-import { findPlaced, listCompanies } from './restore-queries.ts'
+import { listCompanies } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
 const CALL_MS = 5_000
@@ -96,11 +96,9 @@ export class CompanyBackup extends CompanyObject {
 /** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
   await forEachDatabase(env, async (db, name) => {
-    const context = { companyId: 0, db }
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
-    const isPlaced = await findPlaced({ ...context, directory: directoryFor(env) }, name)
-    const companies = (await listCompanies(context)).filter(({ id }) => isPlaced(id))
+    const companies = await listCompanies({ companyId: 0, db, directory: directoryFor(env) }, name)
     await saveSequences(companies, env.BACKUPS)
     const overdue = companies.filter(({ backed_up_at }) => Number(backed_up_at) < nowMs - EVERY_MS)
     // In any order: those that always fail must not be picked each time.

@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
-import { type Database, orm, statement } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere } from '../../kernel/db/placement.ts'
@@ -14,23 +14,21 @@ const REMOVED_ROWS = 2_000
 
 const sequenceColumns = sql.raw(SEQUENCES.join(', '))
 
-/** Lists a database's companies, in any order: at most 1,024, the slots of its full-text tables. */
-export async function listCompanies({ db }: CompanyContext) {
+/**
+ * Lists a database's companies, in any order: at most 1,024, the slots of its full-text tables. A row of another one
+ * than the directory has there is of an interrupted creation.
+ */
+export async function listCompanies({ db, directory = db }: CompanyContext, name: string) {
+  const isPlaced = sql`coalesce(${companies.database}, ${DIRECTORY}) = ${name}`
+  const read = directory.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
+  // While the directory fails, the other databases are served as if all were placed.
+  const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
   const [rows] = await db.read([
     statement<{ id: number; backed_up_at: number | null } & Sequences>(
       sql`SELECT id, backed_up_at, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY random()`,
     ),
   ])
-  return rows
-}
-
-/** Finds the companies that the directory has in a database: another row there is of an interrupted creation. */
-export async function findPlaced({ directory: db }: CompanyContext & { directory: Database }, name: string) {
-  const isPlaced = sql`coalesce(${companies.database}, ${DIRECTORY}) = ${name}`
-  const read = db.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
-  // While the directory fails, the other databases are served as if all were placed.
-  const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
-  return (companyId: number) => placed?.has(companyId) ?? true
+  return rows.filter(({ id }) => placed?.has(id) ?? true)
 }
 
 export async function recordBackup({ companyId, db }: CompanyContext, atMs: number): Promise<void> {
