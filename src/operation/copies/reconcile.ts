@@ -21,7 +21,7 @@ const REVOKED_AT_ONCE = 100
 
 /** The steps that remain after rows were restored or the whole database was reset. */
 export interface Reconciliation {
-  left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'feed' | 'raise')[]
+  left: ('known' | 'files' | 'mail' | 'accounting' | 'tokens' | 'raise')[]
   sequences: Sequences
   cursor: string | null
   /** Whether the company's accounting system gave its last invoice number: `none` if it is not connected. */
@@ -61,7 +61,7 @@ export async function recoverFor(context: ReconcileContext, kv: SyncKvStorage, r
 
 export function beginReconciliation(company: Row | null): Reconciliation {
   const tokens = company ? (['tokens'] as const) : []
-  const left: Reconciliation['left'] = ['known', 'files', 'mail', 'accounting', ...tokens, 'feed', 'raise']
+  const left: Reconciliation['left'] = ['known', 'files', 'mail', 'accounting', ...tokens, 'raise']
   return { left, sequences: highest(company ?? {}), cursor: null, accounting: 'none', company }
 }
 
@@ -101,9 +101,8 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
     }
     case 'tokens':
       return turn((await revokeAgain(context, state.cursor)).cursor)
-    case 'feed':
-      return (await removeChanges(context)) ? { ...state, left } : state
     case 'raise': {
+      if (!(await removeChanges(context))) return state
       const sequences = { ...state.sequences, last_change: state.sequences.last_change + FEED_MARGIN }
       return { ...state, left, sequences: await raiseSequences(context, sequences, state.company) }
     }
