@@ -8,7 +8,7 @@ import { type Key, TABLES } from './tables.ts'
 
 export interface BackupState {
   at: string
-  /** The position in the reversed list of tables, and the key in that table. */
+  /** The position in the list of tables, which descends to -1 at the end, and the key in that table. */
   table: number
   after: Key | null
   parts: number
@@ -32,17 +32,15 @@ export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: n
     state = beginBackup(Date.now())
   }
   const writer = openParts(context, state)
-  for (;;) {
-    const after = await stepBackup(context, state, writer)
+  while (state.table >= 0) {
+    state = await stepBackup(context, state, writer)
     const isOver = Date.now() >= endMs
-    state = after ?? state
-    if (!after || isOver || writer.isFull()) {
+    if (state.table < 0 || isOver || writer.isFull()) {
       const parts = await writer.take()
       for (const part of parts) kv.put(`${PART}${part.key}`, part)
       state = { ...state, parts: state.parts + parts.length }
       kv.put(BACKUP, state)
     }
-    if (!after) break
     if (isOver) return false
   }
   const parts = [...kv.list<Part>({ prefix: PART })].map(([, part]) => part)
@@ -63,12 +61,10 @@ export const beginBackup = (nowMs: number): BackupState => {
 /**
  * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
  * part written, and writes later ones again.
- *
- * @returns the state of the backup; null when all tables are read
  */
-export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts) {
+export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts): Promise<BackupState> {
   const plan = TABLES[state.table]
-  if (!plan) return null
+  if (!plan) return state
   const { tables, next } = await reader.readPage(context, plan, state.after)
   for (const each of tables) await writer.add(each.plan.name, each.rows)
   return { ...state, after: next, table: next ? state.table : state.table - 1 }

@@ -36,7 +36,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     const context = { companyId: id, db, directory: openDatabase(env.DB), bucket: env.BACKUPS }
     const begun = beginBackup(Date.now())
     const writer = openParts(context, begun)
-    for (let state: BackupState | null = begun; state; ) {
+    for (let state: BackupState = begun; state.table >= 0; ) {
       await beforePage(TABLES[state.table]?.name ?? '', state.after === null)
       state = await stepBackup(context, state, writer)
     }

@@ -195,7 +195,7 @@ describe('a page of orders ends by the bytes of all their parts', () => {
       const begun = beginBackup(Date.now())
       const table = TABLES.findIndex((plan) => plan.name === name)
       let rows = 0
-      for (let state: BackupState | null = { ...begun, table }; state?.table === table; ) {
+      for (let state: BackupState = { ...begun, table }; state.table === table; ) {
         take()
         state = await stepBackup(context, state, openParts(context, begun))
         const used = take()
