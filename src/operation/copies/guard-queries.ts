@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
-import { named } from '../../kernel/db/columns.ts'
+import { insertRow, named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere, type openEach } from '../../kernel/db/placement.ts'
 import { changes, companies, companyGuards, moves } from '../../kernel/db/schema.ts'
@@ -60,16 +60,13 @@ export async function endGuard({ companyId, db }: CompanyContext): Promise<void>
  * full-text tables is unused.
  */
 export async function prepareDestination({ companyId, db }: CompanyContext, company: Row) {
-  const times = { created_at: Number(company.created_at), updated_at: Number(company.updated_at) }
-  const values = { id: companyId, name: String(company.name), suspended: true, deliveries_paused: true, ...times }
+  const { name, created_at, updated_at } = company
+  const values = { id: companyId, name, suspended: 1, deliveries_paused: 1, created_at, updated_at }
   const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
   const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(Number(company.slot)) }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
-    orm
-      .insert(companies)
-      .values({ ...values, ...state })
-      .onConflictDoNothing(),
+    insertRow(companies, { ...values, ...state }, sql`WHERE true`).onConflictDoNothing(),
     // Otherwise this move's own slot in the directory counts as taken.
     orm.update(companies).set(state).where(sql`${isCompany} AND database IS NOT NULL`),
     orm.select({ slot: companies.slot }).from(companies).where(isCompany),

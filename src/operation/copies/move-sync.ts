@@ -61,9 +61,8 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
 }
 
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
-  const { pageRows = PAGE_ROWS } = plan
-  for (let at = 0; at < keys.length; at += pageRows) {
-    const page = keys.slice(at, at + pageRows)
+  for (let at = 0; at < keys.length; at += PAGE_ROWS) {
+    const page = keys.slice(at, at + PAGE_ROWS)
     await removeParts(to, plan, page)
     for await (const each of readRows(from, plan, isAmong(from, plan, page))) await putRows(to, each.plan, each.rows)
   }

@@ -8,7 +8,7 @@ import { conflict, log } from '../../kernel/http/errors.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
 import { readCompany } from './read-queries.ts'
-import { type Key, MOVED, type Row } from './tables.ts'
+import { type Key, MOVED } from './tables.ts'
 import { removeKeys, removeRows } from './write-queries.ts'
 
 /**
@@ -152,11 +152,11 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'clear':
       return clear(move, state, next(state, 'begin'))
     case 'begin': {
-      const { company } = await readCompany(from)
+      const { company, lastChange: since } = await readCompany(from)
       if (!company) throw conflict('The company has no row in its database.')
       const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
-      return { ...next(state, 'copy'), since: Number(company.last_change) }
+      return { ...next(state, 'copy'), since }
     }
     case 'copy': {
       if (!plan) return next(state, 'compare')
@@ -167,15 +167,15 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     case 'compare': {
       if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
-      const since = Number((await readCompany(from)).company?.last_change)
+      const { lastChange: since } = await readCompany(from)
       return { ...next(state, 'follow'), round: 0, since, until: since }
     }
     case 'follow':
     case 'switch': {
-      const read = await readCompany(from)
+      const { lastChange, oldestChange } = await readCompany(from)
       // A recovery has emptied the feed: only a comparison finds what had changed.
-      if (state.since + 1 < oldestOf(read)) return next(state, 'compare')
-      return state.step === 'follow' ? follow(move, state, read.company) : switchOver(move, state)
+      if (state.since + 1 < oldestChange) return next(state, 'compare')
+      return state.step === 'follow' ? follow(move, state, lastChange) : switchOver(move, state)
     }
     case 'place': {
       const { slot = 0 } = (await guard.readGuard(from)) ?? {}
@@ -204,12 +204,12 @@ async function clear({ source, destination, from, to }: Move, state: MoveState, 
   return step === null ? then : { ...state, table: step }
 }
 
-async function follow(move: Move, state: MoveState, company?: Row): Promise<MoveState> {
+async function follow(move: Move, state: MoveState, lastChange: number): Promise<MoveState> {
   const plan = MOVED[state.table]
   if (!plan) {
     const isClose = state.changed <= FEW_CHANGES || state.round >= MAX_ROUNDS
-    const followed = { since: state.until, until: Number(company?.last_change) }
-    return { ...next(state, isClose ? 'switch' : 'follow'), ...followed, round: state.round + 1 }
+    const after = next(state, isClose ? 'switch' : 'follow')
+    return { ...after, round: state.round + 1, since: state.until, until: lastChange }
   }
   const since = state.round === 0 ? null : state.since
   const { copied, removed, next: after } = await sync.findPage(move, plan, state.after, since)
@@ -218,10 +218,6 @@ async function follow(move: Move, state: MoveState, company?: Row): Promise<Move
   await removeKeys(move.to, plan, removed).catch(sync.ignoreReference)
   return { ...turn(state, after), changed: state.changed + copied.length + removed.length }
 }
-
-/** The first change that the feed has, or will have. */
-const oldestOf = ({ company, oldestChange }: Awaited<ReturnType<typeof readCompany>>) =>
-  oldestChange ?? Number(company?.last_change ?? 0) + 1
 
 /** Refuses writes, copies and compares the rest, and switches to the new database. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
@@ -232,14 +228,14 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const start = Date.now()
   await guard.setReadOnly(from, start)
   try {
-    const read = await readCompany(from)
-    await guard.removeOldChanges(to, oldestOf(read))
+    const { company, oldestChange } = await readCompany(from)
+    await guard.removeOldChanges(to, oldestChange)
     await sync.catchUp(move, state.since)
     await sync.compareEnds(move, start)
     const maxMs = state.failures < LAST_FAILURES ? READ_ONLY_MAX_MS : LAST_READ_ONLY_MAX_MS
     const present = Date.now() - start < maxMs ? await guard.readGuard(from) : null
-    if (read.company && present?.state === 'read_only') {
-      await guard.openDestination(to, read.company)
+    if (company && present?.state === 'read_only') {
+      await guard.openDestination(to, company)
       if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
         return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
       }

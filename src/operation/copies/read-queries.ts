@@ -108,17 +108,13 @@ export async function* readRows(context: CompanyContext, plan: TablePlan, where:
 }
 
 /** Lists the keys of rows that changed after a sequence, and the sequence after which the next page begins; null at the end. */
-export async function readChanged(
-  { companyId, db }: CompanyContext,
-  { table, pageRows = PAGE_ROWS }: TablePlan,
-  [after = 0]: Key,
-) {
+export async function readChanged({ companyId, db }: CompanyContext, { table }: TablePlan, [after = 0]: Key) {
   const [rows] = await db.read([
     statement<{ sequence: number; id: number }>(sql`SELECT sequence, CAST(entity_id AS INTEGER) AS id FROM changes
-      WHERE company_id = ${companyId} AND sequence > ${after} AND type = ${table} ORDER BY sequence LIMIT ${pageRows}`),
+      WHERE company_id = ${companyId} AND sequence > ${after} AND type = ${table} ORDER BY sequence LIMIT ${PAGE_ROWS}`),
   ])
   const ids = new Set(rows.map(({ id }) => id))
-  const last = rows.length === pageRows ? rows.at(-1) : undefined
+  const last = rows.length === PAGE_ROWS ? rows.at(-1) : undefined
   const next: Key | null = last ? [last.sequence] : null
   return { copied: Array.from(ids, (id): Key => [id]), removed: [], next }
 }
@@ -149,12 +145,14 @@ export async function readStamps(context: CompanyContext, plan: TablePlan, after
   return { stamps: new Map(rows.map(({ row_key, stamp }) => [row_key, stamp])), next }
 }
 
+/** @returns the row of `companies`, its last change, and the first one that the feed has, or will have */
 export async function readCompany({ companyId, db }: CompanyContext) {
   const [[company], [feed]] = await db.read([
     statement<Row>('SELECT * FROM companies WHERE id = ?', companyId),
     statement<{ oldest: number | null }>('SELECT min(sequence) AS oldest FROM changes WHERE company_id = ?', companyId),
   ])
-  return { company, oldestChange: feed?.oldest ?? null }
+  const lastChange = Number(company?.last_change ?? 0)
+  return { company, lastChange, oldestChange: feed?.oldest ?? lastChange + 1 }
 }
 
 /** Counts the company's rows in each table of a backup, by the names of lines. */
