@@ -2,7 +2,8 @@ import { isoTime } from '../../kernel/api/contract.ts'
 import { columnsOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decompress, openObject } from '../../resources/mail/content.ts'
-import { TEXT_FIELDS } from '../../resources/mail/contract.ts'
+import { SUMMARY_FIELDS, TEXT_FIELDS } from '../../resources/mail/contract.ts'
+import { objectText } from '../../resources/mail/responses.ts'
 import { fromCents } from '../../resources/orders/totals.ts'
 import { readCompany, readPage } from './read-queries.ts'
 import { elements } from './seed/file.ts'
@@ -13,11 +14,8 @@ export const SECTIONS = ['company', 'integrations', ...CONTENT] as const
 
 type Section = (typeof SECTIONS)[number]
 
-/** The fields of a thread before its texts and arrays, which are the JSON that was sent. */
-const THREAD_FIELDS = [
-  ...['id', 'account_email', 'legacy_thread_id', 'first_message_at', 'last_message_at', 'last_synced_at'],
-  ...['created_at', 'updated_at', 'deleted', 'revision', 'content_revision'],
-]
+/** The fields of a thread before its arrays. Its messages are counted when it is imported. */
+const THREAD_FIELDS = ['revision', 'content_revision', ...SUMMARY_FIELDS.filter((name) => name !== 'message_count')]
 
 type Fields = Record<string, unknown>
 
@@ -39,10 +37,9 @@ function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fi
   return (row) => Object.fromEntries(shown.map(({ field, name, show }) => [field, show(row[name] ?? null)]))
 }
 
-const presenters = Object.fromEntries([
-  ...Object.entries(elements).map(([table, { shape }]) => [table, presenterOf(table, Object.keys(shape))] as const),
-  ['email_threads', presenterOf('email_threads', THREAD_FIELDS)] as const,
-])
+const presenters = Object.fromEntries(
+  Object.entries(elements).map(([table, { shape }]) => [table, presenterOf(table, Object.keys(shape))]),
+)
 
 const present = (table: string, row: Row): Fields => presenters[table]?.(row) ?? {}
 
@@ -104,8 +101,9 @@ async function* threadLines(
 ): AsyncGenerator<string | Uint8Array> {
   let text = ''
   for (const row of rows) {
-    const texts = TEXT_FIELDS.map((field) => `,"${field}":${row[field] ?? 'null'}`)
-    text += `{"type":"email_threads","data":${JSON.stringify(present('email_threads', row)).slice(0, -1)}${texts.join('')}`
+    const shown = Object.fromEntries(THREAD_FIELDS.map((name) => [name, row[name] ?? null]))
+    const members = objectText({ ...shown, deleted: row.deleted === 1 }, TEXT_FIELDS).slice(0, -1)
+    text += `{"type":"email_threads","data":${members}`
     // An object with another hash is of content that was replaced. One that is replaced by now stays in R2.
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)

@@ -21,7 +21,7 @@ export function summaryText(row: ThreadRow | ThreadSummaryRow): string {
 }
 
 /** Builds the JSON of a row. Columns that hold JSON are sent unchanged. */
-function objectText(row: object, jsonColumns: readonly string[]): string {
+export function objectText(row: object, jsonColumns: readonly string[]): string {
   const members = Object.entries(row).map(([name, value]) => {
     if (value !== null && jsonColumns.includes(name)) return `"${name}":${value}`
     return `"${name}":${JSON.stringify(value !== null && name.endsWith('_at') ? isoTime(value) : value)}`
