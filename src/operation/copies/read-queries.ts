@@ -16,8 +16,9 @@ const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
 const keysOf = ({ key, idColumn = 'id' }: TablePlan) =>
   key.length > 0 ? key.map((name) => named(name === 'id' ? idColumn : name)) : [named('company_id')]
 
-const compare = (plan: TablePlan, sign: '>' | '<=', key: Key) =>
-  sql`(${list(keysOf(plan))}) ${sql.raw(sign)} (${list(key.map((each) => sql`${each}`))})`
+/** Narrows a condition to the rows after a key, or up to it. */
+const narrow = (plan: TablePlan, where: SQL, sign: '>' | '<=', key: Key | null) =>
+  key ? sql`${where} AND (${list(keysOf(plan))}) ${sql.raw(sign)} (${list(key.map((each) => sql`${each}`))})` : where
 
 export const databaseOf = ({ db, directory = db }: CompanyContext, table: string): Database =>
   DIRECTORY_TABLES.includes(table) ? directory : db
@@ -86,10 +87,9 @@ async function findEnd(context: CompanyContext, plan: TablePlan, where: SQL): Pr
  * @returns the page's rows, these by table with their parts, and the key after which the next page begins; null at the end
  */
 export async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where?: SQL) {
-  const isMeant = where ?? ofCompany(context, plan)
-  const isNext = after ? sql`${isMeant} AND ${compare(plan, '>', after)}` : isMeant
+  const isNext = narrow(plan, where ?? ofCompany(context, plan), '>', after)
   const next = await findEnd(context, plan, isNext)
-  const isOnPage = next ? sql`${isNext} AND ${compare(plan, '<=', next)}` : isNext
+  const isOnPage = narrow(plan, isNext, '<=', next)
   const ids = sql`SELECT id FROM ${named(plan.table)} WHERE ${isOnPage}`
   const selects = plan.parts.map((part) => selectRows(part, ofOwners(context, part, ids), part.owner ?? 'id'))
   const read = await databaseOf(context, plan.table).read([selectRows(plan, isOnPage), ...selects])
@@ -121,7 +121,6 @@ export async function readChanged({ companyId, db }: CompanyContext, { table }: 
 
 /** Limits the stamps of one page. Each is a row of its own, as all would be longer than a value of D1 may be. */
 const STAMPS = 4_000
-type Stamp = { row_key: string; stamp: string }
 
 /**
  * Reads one page of the stamps by which changed rows are found.
@@ -131,14 +130,13 @@ type Stamp = { row_key: string; stamp: string }
  */
 export async function readStamps(context: CompanyContext, plan: TablePlan, after: Key | null, until: Key | null) {
   const keys = list(keysOf(plan))
-  const conditions = [ofCompany(context, plan)]
-  if (after) conditions.push(compare(plan, '>', after))
-  if (until) conditions.push(compare(plan, '<=', until))
+  const isNext = narrow(plan, ofCompany(context, plan), '>', after)
   const columns = list(columnsOf(plan).map(({ name }) => named(name)))
   const value = plan.stamp ? sql.raw(plan.stamp) : sql`json_array(${columns})`
   const [rows] = await context.db.read([
-    statement<Stamp>(sql`SELECT json_array(${keys}) AS row_key, CAST(${value} AS TEXT) AS stamp
-      FROM ${named(plan.table)} WHERE ${sql.join(conditions, sql` AND `)} ORDER BY ${keys} LIMIT ${STAMPS}`),
+    statement<{ row_key: string; stamp: string }>(sql`SELECT json_array(${keys}) AS row_key,
+      CAST(${value} AS TEXT) AS stamp FROM ${named(plan.table)} WHERE ${narrow(plan, isNext, '<=', until)}
+      ORDER BY ${keys} LIMIT ${STAMPS}`),
   ])
   const last = rows.length === STAMPS ? rows.at(-1) : undefined
   const next: Key | null = last ? JSON.parse(last.row_key) : null
