@@ -34,16 +34,7 @@ interface MoveState {
   changed: number
 }
 
-interface Move {
-  source: string
-  destination: string
-  started_at: number
-  /** The administrator whose call runs this step. */
-  by: Administrator
-  directory: CompanyContext
-  from: CompanyContext
-  to: CompanyContext
-}
+type Move = Awaited<ReturnType<typeof open>>['move']
 
 /** After a round with this few changed rows, or after the last round, writes are refused for the rest. */
 const FEW_CHANGES = 200
@@ -94,7 +85,11 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
   }
 }
 
-/** Opens a move as it is stored, or a new one. Without a state the company is there already. */
+/**
+ * Opens a move as it is stored, or a new one. Without a state the company is there already.
+ *
+ * @param by the administrator whose call runs the next steps
+ */
 async function open(env: Env, by: Administrator, destination: string) {
   const { companyId } = by
   const { directory: db, database } = await openCompany(env, companyId)
@@ -102,7 +97,7 @@ async function open(env: Env, by: Administrator, destination: string) {
   const row = await guard.findMove(directory)
   const ends = row ?? { source: database, destination, started_at: Date.now() }
   const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
-  const move: Move = { ...ends, by, directory, from: of(ends.source), to: of(ends.destination) }
+  const move = { ...ends, by, directory, from: of(ends.source), to: of(ends.destination) }
   if (!row) {
     if (database === destination) return { move, state: null }
     if (!isCurrent(await readApplied(bindingOf(env, destination)))) {
