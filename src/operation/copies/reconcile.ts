@@ -4,9 +4,10 @@ import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/bounds
 import { log } from '../../kernel/http/errors.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
-import { addUnknownObjects, endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
+import { endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
 import { BackupError, inTime, listBackups, readManifest } from './store.ts'
-import { type Row, SEQUENCES, type Sequences } from './tables.ts'
+import { OBJECTS, type Row, SEQUENCES, type Sequences } from './tables.ts'
+import { restoreRows } from './write-queries.ts'
 
 /** Skips sequences of changes in the last minutes before the loss, which are unknown: none may be used twice. */
 const FEED_MARGIN = 1_000_000
@@ -85,9 +86,10 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
     }
     case 'mail': {
       const { objects, next } = await listPage(context.files, { prefix: `mail/${context.companyId}/` }, state.cursor)
-      const found = objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size }))
-      // As if their content was replaced now.
-      if (found.length > 0) await addUnknownObjects(context, found, Date.now() + REPLACED_MS)
+      // The sweep removes those that the database does not know, as if their content was replaced now.
+      const replaced = { state: 'replaced', remove_at: Date.now() + REPLACED_MS }
+      const found = objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size, ...replaced }))
+      await restoreRows(context, OBJECTS, found)
       return turn(next)
     }
     case 'accounting': {

@@ -1,11 +1,11 @@
 import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
-import { insertJsonRows, insertRow } from '../../kernel/db/columns.ts'
+import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { recountOf } from '../../kernel/db/quota.ts'
-import { changes, companies, emailThreadObjects, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
+import { changes, companies, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
 import { hasContent } from './read-queries.ts'
 import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
 import { raiseTo } from './write-queries.ts'
@@ -132,16 +132,4 @@ function settings(company: Row) {
   // Restored entries may have expired meanwhile.
   const audit_expired = sql`max(${companies.audit_expired}, ${company.audit_expired ?? 0})`
   return { ...Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`])), audit_expired }
-}
-
-/** Adds R2 objects unknown to the database, which the sweep removes later. See `resources/mail/content.ts`. */
-export async function addUnknownObjects(
-  { companyId, db }: CompanyContext,
-  objects: readonly { id: string; content_hash: string; bytes: number }[],
-  removeAt: number,
-): Promise<void> {
-  const rows = objects.map(({ id, content_hash, bytes }) => {
-    return [id, companyId, content_hash, bytes, 'replaced', null, removeAt]
-  })
-  await db.writeIdempotent([insertJsonRows(emailThreadObjects, JSON.stringify(rows)).onConflictDoNothing()])
 }

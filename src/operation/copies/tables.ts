@@ -121,9 +121,12 @@ export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...pl
 
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
+/** The objects of mail content in R2, also those that no thread names. */
+export const OBJECTS: TablePlan = { ...whole('email_thread_objects', 'id'), unique: 'thread_id' }
+
 /** Tables that a move copies and a backup does not, or not all rows of them. */
 export const ONLY_MOVED: readonly TablePlan[] = [
-  { ...whole('email_thread_objects', 'id'), unique: 'thread_id' },
+  OBJECTS,
   // They refer to the feed.
   {
     ...whole('webhook_deliveries', 'endpoint_id', 'type', 'entity_id', 'sequence'),
