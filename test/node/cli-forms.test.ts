@@ -46,6 +46,7 @@ describe('a seed file', () => {
     ['orders.1.id', 1, '`orders` must not contain id 1 twice'],
     ['orders.0.created_date', '2026-02-30', '`orders[0].created_date` must be a date'],
     ['orders.0.invoice.discount_amount', -1, '`orders[0].invoice.discount_amount` '],
+    ['orders.1.invoice', { id: 2, discount_amount: 101 }, '`orders[1].invoice.discount_amount` must be at most 100'],
     ['orders.0.invoice.discount_amount_type', 'half', '`orders[0].invoice.discount_amount_type` '],
     ['orders.0.invoice.items.0.unit_price', 1.005, 'unit_price` must have at most 2 decimals'],
     ['orders.0.invoice.items.0.quantity', -1, 'quantity` '],

@@ -138,7 +138,7 @@ const external_id = z.nullish(externalId).check(z.describe('Your own id, unique 
 const DISCOUNT_FIELDS: unknown[] = ['discount_amount', 'discount_amount_type']
 
 /** Reported along with issues of other fields; the amount and its type must be valid themselves. */
-const hasPossibleDiscount = (typeLeftOut?: 'percentage') =>
+export const hasPossibleDiscount = (typeLeftOut?: 'percentage') =>
   z.refine<{ discount_amount?: number | undefined; discount_amount_type?: string | undefined }>(
     ({ discount_amount = 0, discount_amount_type = typeLeftOut }) =>
       discount_amount_type !== 'percentage' || discount_amount <= 100,

@@ -14,7 +14,14 @@ import { QUOTA_MAX } from '../../../kernel/db/names.ts'
 import { seeded as clientFields } from '../../../resources/clients/contract.ts'
 import { legacyThreadId } from '../../../resources/files/contract.ts'
 import { storable } from '../../../resources/mail/context-input.ts'
-import { AMOUNT_MAX, decimals, discountAmountType, hasPossibleTotal, paidAt } from '../../../resources/orders/bodies.ts'
+import {
+  AMOUNT_MAX,
+  decimals,
+  discountAmountType,
+  hasPossibleDiscount,
+  hasPossibleTotal,
+  paidAt,
+} from '../../../resources/orders/bodies.ts'
 import { bytesOf } from '../chunks.ts'
 import { field, integrationsFile } from './integrations-file.ts'
 
@@ -174,12 +181,7 @@ const invoice = z
     items: field('The lines of the invoice.', loadedItems),
     payments: field('What was paid.', listOf(payment)),
   })
-  .check(
-    z.refine((value) => value.discount_amount_type !== 'percentage' || value.discount_amount <= 100, {
-      path: ['discount_amount'],
-      error: 'must be at most 100 where it is a percentage',
-    }),
-  )
+  .check(hasPossibleDiscount())
 
 /** A statement has a row as JSON and its JSON in that, up to twice as long: a row stays below the 2 MB of D1's values. */
 const upTo = (maxKb: number) =>
