@@ -97,14 +97,6 @@ export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>,
   return orm.insert(table).select(sql`SELECT ${sql.join(selected, sql`, `)} ${rest}`)
 }
 
-/** @param rows JSON: arrays of the values of the table's columns, without generated ones */
-export function insertJsonRows<T extends SQLiteTable>(table: T, rows: string) {
-  const columns = Object.values<SQLiteColumn>(getTableColumns(table)).filter((column) => !column.generated)
-  const values = columns.map((_, index) => sql`value ->> ${sql.raw(String(index))}`)
-  // Without a condition, ON CONFLICT would be parsed as part of a join.
-  return orm.insert(table).select(sql`SELECT ${sql.join(values, sql`, `)} FROM json_each(${rows}) WHERE true`)
-}
-
 export function assignments<T extends SQLiteTable>(table: T, values: Record<string, Placeholder | SQL | undefined>) {
   const names = Object.keys(getTableColumns(table))
   const entries = names.flatMap((name) => (values[name] ? [[name, sql`${values[name]}`]] : []))

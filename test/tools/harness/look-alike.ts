@@ -1,10 +1,8 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { getTableColumns } from 'drizzle-orm'
-import type { SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { readSampleSeed } from '../../../src/cli/sample-company.ts'
-import { insertJsonRows } from '../../../src/kernel/db/columns.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
-import { chunkJson, deriveRows, NAMES, TABLES } from '../../../src/operation/copies/seed/rows.ts'
+import { loadRows } from '../../../src/operation/copies/seed/queries.ts'
+import { deriveRows, NAMES, TABLES } from '../../../src/operation/copies/seed/rows.ts'
 import { clientRow, NEWEST } from './client-row.ts'
 import type { D1 } from './rows.ts'
 
@@ -62,19 +60,10 @@ function statements(id: number): { sql: string; params: unknown[] }[] {
   const company = `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (?, 0, ?, 0, 0) ON CONFLICT DO NOTHING`
   return [
     { sql: company, params: [id, file.company.name] },
-    ...NAMES.flatMap((name) => insertions(TABLES[name].table, id, rows[name])),
+    ...NAMES.flatMap((name) => loadRows({ companyId: id, now: NEWEST }, TABLES[name], rows[name])).map((each) =>
+      each.toSQL(),
+    ),
   ]
-}
-
-function insertions(table: SQLiteTable, company_id: number, rows: readonly object[]) {
-  const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
-  const values = rows.map((row) =>
-    columns.map((column) => {
-      const value: unknown = Reflect.get({ ...row, company_id }, column.name) ?? column.default ?? null
-      return value === null ? null : column.mapToDriverValue(value)
-    }),
-  )
-  return chunkJson(values).map((json) => insertJsonRows(table, json).toSQL())
 }
 
 export async function addLookAlike(db: D1): Promise<void> {

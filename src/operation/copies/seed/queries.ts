@@ -1,7 +1,7 @@
 import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm, statement } from '../../../kernel/db/client.ts'
-import { insertJsonRows, named } from '../../../kernel/db/columns.ts'
+import { insertRow, named } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
@@ -149,7 +149,7 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
  * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
  */
 export function loadRows(
-  { companyId, now }: LoadContext,
+  { companyId, now }: Pick<LoadContext, 'companyId' | 'now'>,
   { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
   rows: object[],
 ) {
@@ -157,6 +157,7 @@ export function loadRows(
   const values = rows
     .map((row) => ({ ...row, company_id: companyId }))
     .map((row) => columns.map((column) => toDriver(column, row)))
+  const read = Object.fromEntries(columns.map(({ name }, index) => [name, sql.raw(`value ->> ${index}`)]))
   const target = getTableName(table)
   const changing = columns.map(({ name }) => name).filter((name) => !['company_id', 'version', key].includes(name))
   const set = changing.map((name) => {
@@ -170,7 +171,8 @@ export function loadRows(
   })
   const identity = columns.filter(({ name }) => name === 'company_id' || name === key)
   return chunkJson(values).map((chunk) => {
-    const insert = insertJsonRows(table, chunk)
+    // Without a condition, ON CONFLICT would be parsed as part of a join.
+    const insert = insertRow(table, read, sql`FROM json_each(${chunk}) WHERE true`)
     return replaces
       ? insert.onConflictDoUpdate({
           target: identity,
