@@ -130,11 +130,9 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
   const copied = await Array.fromAsync(readRows(to, copy, isAmong(to, copy, keys)))
   const different = new Map<string, { name: string; key: Key }>()
   const orderOf = new Map<unknown, Row[string]>()
-  for (const {
-    plan: { name, owner },
-    rows,
-  } of [...tables, ...copied]) {
-    for (const row of rows) {
+  for (const each of [...tables, ...copied]) {
+    const { name, owner } = each.plan
+    for (const row of each.rows) {
       // Only orders have parts in a move. An invoice comes before its lines and payments.
       if (name === 'invoices') orderOf.set(row.id, row.project_id ?? null)
       const order = owner === 'invoice_id' ? orderOf.get(row.invoice_id) : row.project_id
