@@ -316,7 +316,7 @@ const RULES: [title: string, rule: Rule, planted: Record<string, string>][] = [
     'a company is written through databaseFor, which refuses its writes during a move; whole databases by few files',
     occurrences(
       /(?<!function |[.\w])(openDatabase|openEach|forEachDatabase|drizzle)\(|\bbinding\.(prepare|batch)\(/g,
-      /^(index|kernel\/(db\/(client|placement|audit|migrations|sweep)|gate\/(tokens|token-request|admit))|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases|recovery)\/queries|databases\/routes)))\.ts$/,
+      /^(index|kernel\/(db\/(client|placement|audit|migrations|sweep)|gate\/(tokens|token-request|admit))|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases)\/queries|databases\/routes)))\.ts$/,
     ),
     { 'resources/clients/queries.ts': 'await openDatabase(binding).write([])' },
   ],

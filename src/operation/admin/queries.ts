@@ -1,8 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
+import { adminEntry } from '../../kernel/db/audit.ts'
 import { orm } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
-import { openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
+import { isHere, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import type { AdminContext } from './context.ts'
 
@@ -76,3 +77,17 @@ export async function listFromEach<Input extends Page<ListQuery>, Row>(
 
 export const listFromOne: typeof listFromEach = async (context, input, list) =>
   (await list(context, input)).map((row) => ({ row, suffix: [] }))
+
+/** Begins a recovery: pauses the deliveries of every company. @returns how many were not paused before */
+export async function beginRecovery(context: AdminContext, run: string): Promise<number> {
+  await context.directory.writeIdempotent([adminEntry(context, 'deployment.recover', run)])
+  let paused = 0
+  for (const { db } of openEach(context.env)) {
+    // A second run finds those of the first by their time.
+    const isMeant = sql`(deliveries_paused = 0 OR updated_at = ${context.now}) AND ${isHere}`
+    const pause = orm.update(companies).set({ deliveries_paused: true, updated_at: context.now }).where(isMeant)
+    const [rows] = await db.writeIdempotent([pause.returning({ id: companies.id })])
+    paused += rows.length
+  }
+  return paused
+}

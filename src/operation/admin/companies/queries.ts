@@ -51,6 +51,13 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
   return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
 }
 
+export async function findNextCompany({ directory: db }: AdminContext, after: number): Promise<number | null> {
+  const [[row]] = await db.read([
+    orm.select({ id: companies.id }).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(1),
+  ])
+  return row?.id ?? null
+}
+
 export async function readCompany({ companyId, db, directory, database }: AdminContext) {
   const isCompany = sql`id = ${companyId}`
   const [[[row]], [[placed]]] = await Promise.all([

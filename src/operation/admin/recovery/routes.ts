@@ -1,13 +1,15 @@
 import { cursorScope, readCursor, writeCursor } from '../../../kernel/api/paging.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { accepted } from '../../../kernel/http/errors.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
 import { listBackups } from '../../copies/store.ts'
+import { findNextCompany } from '../companies/queries.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { beginRecovery } from '../queries.ts'
 import { invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
-import { beginRecovery, findNextCompany, recordRestore } from './queries.ts'
 
 const DAY_MS = 86_400_000
 
@@ -24,7 +26,7 @@ export const routes = [
     const result = accepted(await object.restore(toAdministrator(context), untilMs))
     // At its end and, behind the suspension, before the first rows.
     if (result.done || result.step === 'check') await invalidateCompany(context, 0)
-    if (result.done) await recordRestore(context, result.backup)
+    if (result.done) await context.db.writeIdempotent([adminEntry(context, 'company.restored', result.backup)])
     return result
   }),
 
