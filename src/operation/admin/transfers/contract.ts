@@ -17,6 +17,7 @@ const parts = partNumber.check(z.describe('How many parts the file has.'))
 const nextPart = z
   .nullable(partNumber)
   .check(z.describe('The part to send next. Null when all are loaded: the file may be sent again from part 1.'))
+const flag = (description: string) => z._default(z.boolean(), false).check(z.describe(description))
 const knownIds = z.optional(z.array(id).check(z.maxLength(MAX_KNOWN)))
 
 const importPart = z
@@ -24,16 +25,8 @@ const importPart = z
     hash: hash.check(z.describe('Of the whole file: names the import. By convention the SHA-256.')),
     part: partNumber.check(z.describe('Which part it is, from 1. Parts are loaded in this order.')),
     parts,
-    check: z
-      ._default(z.boolean(), false)
-      .check(
-        z.describe(
-          'Compares the part with the database and loads nothing: check all parts before the first is loaded.',
-        ),
-      ),
-    into_empty: z
-      ._default(z.boolean(), false)
-      .check(z.describe('Refuses a company that has data, unless a part of this import is loaded.')),
+    check: flag('Compares the part with the database and loads nothing: check all parts before the first is loaded.'),
+    into_empty: flag('Refuses a company that has data, unless a part of this import is loaded.'),
     known: z
       .optional(z.strictObject({ clients: knownIds, order_statuses: knownIds, taxes: knownIds }))
       .check(z.describe('For a check: ids in other parts of the file, to which this one refers.')),
