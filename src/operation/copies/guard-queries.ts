@@ -15,17 +15,15 @@ export async function findMove({ companyId, db }: CompanyContext) {
   return row ?? null
 }
 
-/** Saves the progress of a move. @param context of the directory */
+/** Saves the progress of a move, which has ended without a state. @param context of the directory */
 export async function saveMove(
   { companyId, db }: CompanyContext,
-  { source, destination, state, started_at }: Omit<typeof moves.$inferInsert, 'company_id' | 'updated_at'>,
+  { source, destination, started_at }: Pick<typeof moves.$inferInsert, 'source' | 'destination' | 'started_at'>,
+  state: object | null,
 ): Promise<void> {
   const row = { source, destination, state, started_at, company_id: companyId, updated_at: Date.now() }
-  await db.writeIdempotent([orm.insert(moves).values(row).onConflictDoUpdate({ target: moves.company_id, set: row })])
-}
-
-export async function deleteMove({ companyId, db }: CompanyContext): Promise<void> {
-  await db.writeIdempotent([orm.delete(moves).where(sql`company_id = ${companyId}`)])
+  const save = orm.insert(moves).values(row).onConflictDoUpdate({ target: moves.company_id, set: row })
+  await db.writeIdempotent([state ? save : orm.delete(moves).where(sql`company_id = ${companyId}`)])
 }
 
 export async function readGuard({ companyId, db }: CompanyContext) {

@@ -124,8 +124,7 @@ async function doAndSave(move: Move, state: MoveState): Promise<MoveState | null
     log('move_differs', { company_id: move.by.companyId, reason: error.message }, 'error')
     return next(fail(state, error.message), 'clear')
   })
-  if (after) await guard.saveMove(move.directory, { ...move, state: after })
-  else await guard.deleteMove(move.directory)
+  await guard.saveMove(move.directory, move, after)
   return after
 }
 

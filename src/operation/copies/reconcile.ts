@@ -119,14 +119,13 @@ function highest(...rows: Row[]): Sequences {
 }
 
 /** A damaged manifest must not end a recovery: the sweep's sequences are newer than any backup's. */
-async function readNewestCompany({ companyId, bucket }: ReconcileContext): Promise<Row> {
-  const store = { companyId, bucket }
-  for (const at of (await listBackups(store)).toReversed()) {
+async function readNewestCompany(context: ReconcileContext): Promise<Row> {
+  for (const at of (await listBackups(context)).toReversed()) {
     try {
-      return (await readManifest(store, at)).company
+      return (await readManifest(context, at)).company
     } catch (error) {
       if (!(error instanceof BackupError)) throw error
-      log('backup_unreadable', { company_id: companyId, backup: at }, 'error')
+      log('backup_unreadable', { company_id: context.companyId, backup: at }, 'error')
     }
   }
   return {}
