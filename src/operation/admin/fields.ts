@@ -14,11 +14,9 @@ import { cursorPageOf } from '../../kernel/api/list-query.ts'
 
 /** The names in a path, such as `company_id`. */
 type NamesIn<Path> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | NamesIn<Rest> : never
-type WithParams<A extends At, G extends Given, Fields extends z.core.$ZodShape> = G extends { params: z.ZodMiniType }
-  ? G
-  : A extends `${string}{${string}`
-    ? G & { params: z.ZodMiniObject<Pick<Fields, NamesIn<A> & keyof Fields>, z.core.$strict> }
-    : G
+type WithParams<A extends At, G extends Given, Fields extends z.core.$ZodShape> = A extends `${string}{${string}`
+  ? G & { params: z.ZodMiniObject<Pick<Fields, NamesIn<A> & keyof Fields>, z.core.$strict> }
+  : G
 
 type None = Record<never, never>
 
