@@ -157,11 +157,11 @@ function findOversize(files: SourceFile[]): string[] {
 /** Slices whose contracts, routes and documentation are not complete. */
 function findIncompleteSlices(files: SourceFile[]): string[] {
   return files
-    .filter(({ path, text }) => path.endsWith('/contract.ts') && / = (define|adminContracts\([^)]*\))\(/.test(text))
+    .filter(({ path, text }) => path.endsWith('/contract.ts') && / = (define\w*|adminContracts\([^)]*\))\(/.test(text))
     .flatMap(({ path, text }) => {
       const beside = (name: string) => files.find((file) => file.path === path.replace('contract.ts', name))?.text ?? ''
       const names = Array.from(
-        text.matchAll(/export const (\w+) = (?:define|adminContracts\([^)]*\))\(/g),
+        text.matchAll(/export const (\w+) = (?:define\w*|adminContracts\([^)]*\))\(/g),
         ([, name = '']) => name,
       )
       return names.flatMap((name) => [

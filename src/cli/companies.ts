@@ -6,7 +6,6 @@ import { emailAddress, idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import * as membership from '../operation/admin/people/contract.ts'
-import { listBackups, recoverDeployment, restoreCompany } from '../operation/admin/recovery/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
@@ -110,7 +109,7 @@ await runCommand('companies', HELP, {
     await importCompany(service, company_id, file)
   }),
   backups: request({
-    contract: listBackups,
+    contract: databases.listBackups,
     arguments: { company_id: ID },
     // To the millisecond: a time without its fraction, given to `restore`, is before the backup.
     print: ({ data }) => data.map(({ at }) => at).join('\n') || 'No backups.',
@@ -206,7 +205,8 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
 }
 
 async function restore(service: Connection, { company_id, from }: OfCompany & { from: string }) {
-  const step = () => service.call(restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
+  const step = () =>
+    service.call(databases.restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
   let progress = await step()
   while (!progress.done) progress = await step()
   console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
@@ -229,7 +229,7 @@ async function recover(service: Connection): Promise<void> {
   let [paused, revoked, companies] = [0, 0, 0]
   let cursor: string | undefined
   do {
-    const step = await service.call(recoverDeployment, { body: cursor ? { cursor } : {}, isRepeatable: true })
+    const step = await service.call(databases.recoverDeployment, { body: cursor ? { cursor } : {}, isRepeatable: true })
     paused += step.companies_paused
     revoked += step.tokens_revoked
     if (step.company) {

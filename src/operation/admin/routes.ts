@@ -4,7 +4,6 @@ import { routes as companies } from './companies/routes.ts'
 import { routes as databases } from './databases/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
 import { routes as people } from './people/routes.ts'
-import { routes as recovery } from './recovery/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
 import { routes as transfers } from './transfers/routes.ts'
 import { routes as webhooks } from './webhooks/routes.ts'
@@ -18,5 +17,4 @@ export const adminRoutes: readonly Route[] = [
   ...accounting,
   ...webhooks,
   ...transfers,
-  ...recovery,
 ]

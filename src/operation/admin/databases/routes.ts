@@ -1,18 +1,25 @@
 import { credentialsKind } from '../../../delivery/webhooks/message.ts'
+import { cursorScope, readCursor, writeCursor } from '../../../kernel/api/paging.ts'
+import { adminEntry } from '../../../kernel/db/audit.ts'
 import {
   CredentialsError,
   decryptCredentials,
   encryptCredentials,
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
+import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { databaseNames, FULL, isFull, listUnbound, openEach } from '../../../kernel/db/placement.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
+import { revokeAgain } from '../../copies/reconcile.ts'
+import { listBackups } from '../../copies/store.ts'
+import { findNextCompany } from '../companies/queries.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, withTimes } from '../endpoint.ts'
+import { beginRecovery } from '../queries.ts'
 import { invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
-import { createCompany, type EncryptedValue, listDatabases, listMoves, listOldValues, saveValues } from './queries.ts'
+import * as queries from './queries.ts'
 
 /** D1's limit for one database. */
 const SIZE_MAX_BYTES = 10_000_000_000
@@ -22,9 +29,11 @@ const VALUES_MAX = 100
 /** Limits the pages read past values that cannot be decrypted, to reach those after them. */
 const PAGES_MAX = 20
 
+const DAY_MS = 86_400_000
+
 export const routes = [
   adminRoute(contract.listDatabases, async (_input, context) => {
-    const [databases, moves] = await Promise.all([listDatabases(context), listMoves(context)])
+    const [databases, moves] = await Promise.all([queries.listDatabases(context), queries.listMoves(context)])
     return {
       data: databases.map((each) => ({ ...each, size_max_bytes: SIZE_MAX_BYTES })),
       moves: moves.map(({ state, ...move }) => {
@@ -38,7 +47,7 @@ export const routes = [
     const { id, name = `Company ${id}`, database } = body
     checkDatabase(context, database)
     const company = { id, name, database }
-    const created = await createCompany(context, company).catch((error: unknown) => {
+    const created = await queries.createCompany(context, company).catch((error: unknown) => {
       throw isFull(error) ? conflict(FULL) : error
     })
     if (!created) throw conflict(`There is a company ${id} already`)
@@ -59,7 +68,7 @@ export const routes = [
     const prefix = await firstKeyPrefix(keys).catch((error: unknown) => {
       throw error instanceof CredentialsError ? conflict(error.message) : error
     })
-    const [move] = await listMoves(context)
+    const [move] = await queries.listMoves(context)
     // It is undecided which of the company's two copies stays.
     if (move) {
       const remedy = 'finish it or take it back, and repeat this. Keep the old key'
@@ -67,7 +76,7 @@ export const routes = [
     }
     const [unbound] = await listUnbound(context.env)
     if (unbound) throw conflict(`There is no binding of ${unbound}, which has companies: add it, and repeat this`)
-    const encrypt = async (value: EncryptedValue) => {
+    const encrypt = async (value: queries.EncryptedValue) => {
       const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
       const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)
       if (credentials === null || typeof credentials !== 'object') return []
@@ -77,16 +86,45 @@ export const routes = [
     let [reencrypted, unreadable] = [0, 0]
     for (const each of contexts) {
       for (let page = 0; page < PAGES_MAX && reencrypted === 0; page++) {
-        const { rows } = await listOldValues(each, prefix, VALUES_MAX, page * VALUES_MAX)
+        const { rows } = await queries.listOldValues(each, prefix, VALUES_MAX, page * VALUES_MAX)
         const encrypted = (await Promise.all(rows.map(encrypt))).flat()
-        if (encrypted.length > 0) await saveValues(each, encrypted)
+        if (encrypted.length > 0) await queries.saveValues(each, encrypted)
         reencrypted = encrypted.length
         unreadable += rows.length - reencrypted
         if (rows.length < VALUES_MAX) break
       }
     }
-    const counts = await Promise.all(contexts.map((each) => listOldValues(each, prefix, 0)))
+    const counts = await Promise.all(contexts.map((each) => queries.listOldValues(each, prefix, 0)))
     return { reencrypted, unreadable, remaining: counts.reduce((sum, { total }) => sum + total, 0) }
+  }),
+
+  adminRoute(contract.listBackups, async (_input, { companyId, env }) => {
+    const backups = await listBackups({ companyId, bucket: env.BACKUPS })
+    return { data: backups.map((at) => ({ at })) }
+  }),
+
+  adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {
+    const { companyId, env } = context
+    const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
+    const object = env.COMPANY_BACKUP.getByName(String(companyId))
+    const result = accepted(await object.restore(toAdministrator(context), untilMs))
+    // At its end and, behind the suspension, before the first rows.
+    if (result.done || result.step === 'check') await invalidateCompany(context, 0)
+    if (result.done) await context.db.writeIdempotent([adminEntry(context, 'company.restored', result.backup)])
+    return result
+  }),
+
+  adminRoute(contract.recoverDeployment, async ({ body: { cursor } }, context) => {
+    const scope = cursorScope(contract.recoverDeployment, context)
+    const { next, ...done } = await recover(context, cursor === undefined ? [] : readCursor(scope, cursor))
+    return {
+      companies_paused: 0,
+      tokens_revoked: 0,
+      company: null,
+      missing: null,
+      ...done,
+      next_cursor: next && writeCursor(scope, next),
+    }
   }),
 ]
 
@@ -95,4 +133,29 @@ function checkDatabase({ env }: AdminContext, database: string): void {
   const names = databaseNames(env)
   if (names.includes(database)) return
   throw invalid([{ path: 'database', message: `must be ${joinOr(names)}: the databases of this deployment` }])
+}
+
+/**
+ * Does one step. A place is the run's name, the step, and a cursor of the revoked tokens in the cache or a company's id.
+ *
+ * @returns what it did, and the place of the next step; null when that was all
+ */
+async function recover(context: AdminContext, [run = crypto.randomUUID(), step, at = null]: CursorPosition) {
+  const { env } = context
+  const name = String(run)
+  if (step === undefined) return { companies_paused: await beginRecovery(context, name), next: [run, 'tokens', null] }
+  if (step === 'tokens') {
+    const recovery = { ...context, db: context.directory, cache: env.CACHE }
+    const { revoked, cursor } = await revokeAgain(recovery, at === null ? null : String(at))
+    const next = cursor === null ? await companyBehind(context, name, 0) : [run, step, cursor]
+    return { tokens_revoked: revoked, next }
+  }
+  const id = Number(at)
+  const { done, ...result } = accepted(await env.COMPANY_BACKUP.getByName(String(id)).recover(id, name))
+  return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
+}
+
+async function companyBehind(context: AdminContext, run: string, id: number) {
+  const next = await findNextCompany(context, id)
+  return next === null ? null : [run, 'company', next]
 }
