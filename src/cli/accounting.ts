@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { idText } from '../kernel/api/contract.ts'
-import * as api from '../operation/admin/accounting/contract.ts'
 import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
+import * as api from '../operation/admin/integrations/contract.ts'
 import { type Argument, CommandError, optional, required, resolvePath, runCommand } from './command.ts'
 import { listing, operation, plural, toLine } from './operator.ts'
 import { type Connection, target } from './target.ts'

@@ -1,5 +1,4 @@
 import type { Route } from '../../kernel/api/endpoint.ts'
-import { routes as accounting } from './accounting/routes.ts'
 import { routes as companies } from './companies/routes.ts'
 import { routes as databases } from './databases/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
@@ -14,7 +13,6 @@ export const adminRoutes: readonly Route[] = [
   ...tokens,
   ...people,
   ...integrations,
-  ...accounting,
   ...webhooks,
   ...transfers,
 ]

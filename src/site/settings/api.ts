@@ -1,6 +1,5 @@
 import type * as z from 'zod/mini'
 import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
-import type * as accounting from '../../operation/admin/accounting/contract.ts'
 import type * as companies from '../../operation/admin/companies/contract.ts'
 import type * as integrations from '../../operation/admin/integrations/contract.ts'
 import type * as people from '../../operation/admin/people/contract.ts'
@@ -8,9 +7,7 @@ import type * as tokens from '../../operation/admin/tokens/contract.ts'
 import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
 import { button, type Child, el, replace } from './dom.ts'
 
-type Subjects =
-  | (typeof accounting | typeof companies | typeof integrations)
-  | (typeof people | typeof tokens | typeof webhooks)
+type Subjects = typeof companies | typeof integrations | typeof people | typeof tokens | typeof webhooks
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
 /** The name of a company's endpoint, such as `GET /tokens`; the company's own is `GET`. */

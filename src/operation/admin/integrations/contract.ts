@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { component, type Documentation, dateTime } from '../../../kernel/api/contract.ts'
-import { adminContracts } from '../fields.ts'
+import { accountingId, component, type Documentation, dateTime, id, idText } from '../../../kernel/api/contract.ts'
+import { adminContracts, anyCompany, count, listOf } from '../fields.ts'
 
 /** A test compares these with the kinds of a seed file. */
 export const KINDS = ['supplier_b', 'supplier_a', 'accounting_sync', 'storage'] as const
@@ -50,8 +50,80 @@ export const testIntegration = define('testIntegration', 'POST /companies/{compa
   }),
 })
 
+const eventState = z
+  .enum(['pending', 'parked', 'dead'])
+  .check(z.describe('`pending`: retried automatically; `parked`: waits for a person; `dead`: rejected or given up.'))
+
+const event = component('AccountingEvent', 'A change that is not delivered to the accounting system yet.', {
+  id,
+  company_id: id,
+  order_id: id,
+  operation: z.enum(['create', 'update', 'delete']),
+  state: eventState,
+  attempts: count,
+  next_attempt_at: z.nullable(dateTime).check(z.describe('Null where it is not retried by itself.')),
+  last_error: z.nullable(z.string()),
+  created_at: dateTime,
+  updated_at: dateTime,
+})
+
+const retried = component('RetriedEvents', 'What is sent again.', {
+  retried: count.check(z.describe('How many events.')),
+})
+
+const ofState = { state: z.optional(eventState) }
+const states = component('EventsToRetry', 'Which events to send again.', {
+  states: z.array(z.enum(['parked', 'dead'])).check(z.minLength(1), z.maxLength(2)),
+})
+
+const defineAccounting = adminContracts('Accounting', 'developer', {
+  event_id: idText.check(z.describe('The event.')),
+  client_id: idText.check(z.describe('The client.')),
+})
+
+export const listAllEvents = defineAccounting('listAllEvents', 'GET /accounting-events', {
+  role: 'operator',
+  ...listOf(event, { ...ofState, ...anyCompany(idText) }),
+})
+
+export const listEvents = defineAccounting(
+  'listEvents',
+  'GET /companies/{company_id}/accounting-events',
+  listOf(event, ofState),
+)
+
+export const retryEvent = defineAccounting(
+  'retryEvent',
+  'POST /companies/{company_id}/accounting-events/{event_id}/retry',
+  {
+    response: retried,
+  },
+)
+
+export const retryEvents = defineAccounting('retryEvents', 'POST /companies/{company_id}/accounting-events/retry', {
+  body: states,
+  response: retried,
+})
+
+export const linkCustomer = defineAccounting(
+  'linkCustomer',
+  'PUT /companies/{company_id}/clients/{client_id}/accounting-customer',
+  {
+    body: component('AccountingCustomer', 'The customer in the accounting system.', { customer_id: accountingId }),
+    response: component('LinkedCustomer', 'The client and its customer.', {
+      client_id: id,
+      company_name: z.string(),
+      customer_id: z.string(),
+      retried: count.check(z.describe('Parked and dead events that are sent again.')),
+    }),
+  },
+)
+
 export const published = {
-  tags: { Integrations: 'Connections of a company to other systems.' },
+  tags: {
+    Integrations: 'Connections of a company to other systems.',
+    Accounting: 'Changes that are not delivered to the accounting system yet.',
+  },
   document: (): Record<string, Documentation> => ({
     listIntegrations: {
       summary: 'List integrations',
@@ -77,6 +149,32 @@ export const published = {
         params: { kind: 'supplier_b' },
         response: { ok: true, message: 'The supplier accepts the credentials.' },
       },
+    },
+    listAllEvents: {
+      summary: 'List undelivered accounting events of all companies',
+      description: 'By database, then oldest first.',
+      example: { query: { state: 'parked' } },
+    },
+    listEvents: {
+      summary: 'List undelivered accounting events',
+      description: 'Oldest first. Parked and dead ones need a person: their error says why.',
+      example: { query: { state: 'parked' } },
+    },
+    retryEvent: {
+      summary: 'Retry an accounting event',
+      description: 'Sends it again at once, and ends a stop or pause of the company’s deliveries.',
+      example: { params: { event_id: '12' } },
+    },
+    retryEvents: {
+      summary: 'Retry all accounting events in some states',
+      description: 'The same, of every parked or dead event.',
+      example: { body: { states: ['dead'] } },
+    },
+    linkCustomer: {
+      summary: 'Link a client to a customer',
+      description:
+        'Assigns the client’s invoices to this customer of the accounting system instead of one found or created by name, and sends the client’s parked and dead events again.',
+      example: { params: { client_id: '17' }, body: { customer_id: '58' } },
     },
   }),
 }

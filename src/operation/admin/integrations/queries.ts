@@ -1,10 +1,12 @@
-import { sql } from 'drizzle-orm'
+import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
-import { accountingConnections, integrations } from '../../../kernel/db/schema.ts'
+import { isPresent } from '../../../kernel/db/placement.ts'
+import { accountingConnections, accountingOutbox, clients, integrations } from '../../../kernel/db/schema.ts'
 import type { IntegrationsFile } from '../../copies/seed/integrations-file.ts'
 import { planIntegrations, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
+import { isListed, type ListQuery, type Page } from '../queries.ts'
 
 export type IntegrationRow = typeof integrations.$inferSelect
 
@@ -37,4 +39,85 @@ export async function putIntegration(context: AdminContext, kind: string, file: 
       .where(sql`company_id = ${companyId} AND ${kind} = 'accounting_sync'`),
   ])
   await write.catch(throwConflict)
+}
+
+const { id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error } = accountingOutbox
+const eventColumns = {
+  ...{ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error },
+  ...{ created_at: accountingOutbox.created_at, updated_at: accountingOutbox.updated_at },
+}
+
+export type EventRow = Awaited<ReturnType<typeof listEvents>>[number]
+
+/** An event in flight counts as pending. */
+export async function listEvents(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
+  const { state } = query
+  const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
+  const isMeant = sql`state <> 'done' AND id > ${after[0] ?? 0} AND ${isPresent(sql`company_id`)}
+    AND ${isListed(context, query)} AND ${isIn}`
+  const [rows] = await context.db.read([
+    orm.select(eventColumns).from(accountingOutbox).where(isMeant).orderBy(accountingOutbox.id).limit(limit),
+  ])
+  return rows
+}
+
+/** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
+export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
+  const { companyId, db } = context
+  const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
+    AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
+  const [[client], , , , [due]] = await db.writeIdempotent([
+    orm
+      .update(clients)
+      .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
+      .where(sql`company_id = ${companyId} AND id = ${clientId}`)
+      .returning({ client_id: clients.id, company_name: clients.company_name }),
+    adminEntry(context, 'clients.link_customer', clientId, sql`changes() > 0`),
+    ...resend(context, isGivenUp),
+  ])
+  return client ? { ...client, customer_id: customerId, retried: due?.count ?? 0 } : null
+}
+
+/** Retries the undelivered events with an id or a state. @returns how many there are */
+export async function retryEvents(context: AdminContext, by: 'id' | 'state', values: readonly (number | string)[]) {
+  const isMeant = sql`${sql.raw(by)} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`
+  const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
+  const [, , [due]] = await context.db.writeIdempotent([
+    ...resend(context, condition),
+    adminEntry(context, 'accounting_events.retry', values.join(), sql`changes() > 0`),
+  ])
+  return due?.count ?? 0
+}
+
+/**
+ * Makes events due and clears the stop or pause of their company. An event in flight keeps its request, which the
+ * accounting system may have applied; since it goes first, it becomes due with the others of its order. The last
+ * statement counts the events that were meant, also in a second run.
+ */
+function resend({ companyId, now }: AdminContext, condition: SQL) {
+  return [
+    orm
+      .update(accountingConnections)
+      .set({ stopped_for: null, paused_until: 0, reason: null })
+      .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
+    orm
+      .update(accountingOutbox)
+      .set({
+        state: sql`iif(state = 'sent', 'sent', 'pending')`,
+        attempts: 0,
+        stale_attempts: 0,
+        next_attempt_at: now,
+        updated_at: now,
+      })
+      .where(
+        sql`company_id = ${companyId} AND state <> 'done' AND ((${condition}) OR (state = 'sent'
+          AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})))`,
+      ),
+    orm
+      .select({ count: sql<number>`count(*)`.as('events') })
+      .from(accountingOutbox)
+      .where(
+        sql`company_id = ${companyId} AND state <> 'done' AND updated_at = ${now} AND (state = 'pending' OR ${condition})`,
+      ),
+  ] as const
 }

@@ -2,7 +2,7 @@ import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/db/credentials.ts'
 import { BUDGET_MS, DeadlineError, withDeadline } from '../../../kernel/http/bounds.ts'
-import { ApiError, found, invalid, log, nameOf, unusable } from '../../../kernel/http/errors.ts'
+import { ApiError, found, invalid, log, nameOf, notFound, unusable } from '../../../kernel/http/errors.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
 import { StorageError } from '../../../resources/files/s3.ts'
 import { openStorage } from '../../../resources/files/storage.ts'
@@ -10,9 +10,10 @@ import { suppliers } from '../../../resources/products/contract.ts'
 import { type Supplier, SupplierError } from '../../../resources/products/suppliers/supplier.ts'
 import { findAddressIssues, integrationsFile } from '../../copies/seed/integrations-file.ts'
 import type { AdminContext } from '../context.ts'
-import { adminRoute } from '../endpoint.ts'
+import { adminList, adminRoute, withTimes } from '../endpoint.ts'
+import { listFromEach } from '../queries.ts'
 import * as contract from './contract.ts'
-import { type IntegrationRow, listIntegrations, putIntegration } from './queries.ts'
+import * as queries from './queries.ts'
 
 export const routes = [
   adminRoute(contract.listIntegrations, async (_input, context) => ({ data: await list(context) })),
@@ -30,7 +31,7 @@ export const routes = [
     if (before && originsOf(parsed.data[kind]).some((origin) => !before.origins.includes(origin))) {
       throw invalid([{ path: 'credentials', message: 'is required where the address is of another host' }])
     }
-    await putIntegration(context, kind, parsed.data, body.credentials ? undefined : (before?.stored ?? ''))
+    await queries.putIntegration(context, kind, parsed.data, body.credentials ? undefined : (before?.stored ?? ''))
     if (kind === 'accounting_sync') context.deliverAccounting()
     const saved = (await list(context)).find((each) => each.kind === kind)
     return found(saved, 'Integration')
@@ -39,10 +40,33 @@ export const routes = [
   adminRoute(contract.testIntegration, async ({ params: { kind } }, context) => {
     return test(context, found(await findIntegration(context, kind), 'Integration'))
   }),
+
+  ...[contract.listAllEvents, contract.listEvents].map((list) =>
+    adminList(list, queries.listEvents, presentEvent, ({ id }) => [id], listFromEach),
+  ),
+
+  adminRoute(contract.retryEvent, async ({ params: { event_id } }, context) => {
+    const retried = await queries.retryEvents(context, 'id', [event_id])
+    if (retried === 0) throw notFound('Undelivered event')
+    context.deliverAccounting()
+    return { retried }
+  }),
+
+  adminRoute(contract.retryEvents, async ({ body }, context) => {
+    const retried = await queries.retryEvents(context, 'state', body.states)
+    if (retried > 0) context.deliverAccounting()
+    return { retried }
+  }),
+
+  adminRoute(contract.linkCustomer, async ({ params: { client_id }, body }, context) => {
+    const linked = found(await queries.linkCustomer(context, client_id, body.customer_id), 'Client')
+    context.deliverAccounting()
+    return linked
+  }),
 ]
 
 async function findIntegration(context: AdminContext, kind: contract.Kind) {
-  const { rows } = await listIntegrations(context)
+  const { rows } = await queries.listIntegrations(context)
   return rows.find((each) => each.kind === kind)
 }
 
@@ -66,7 +90,7 @@ function originsOf(integration: object | undefined): string[] {
 
 async function list(context: AdminContext) {
   const { companyId, credentialsKey, now } = context
-  const { rows, connection } = await listIntegrations(context)
+  const { rows, connection } = await queries.listIntegrations(context)
   return Promise.all(
     rows.map(async ({ kind, enabled, base_url, settings, credentials, updated_at }) => {
       const readable = await decryptCredentials(credentialsKey, companyId, kind, credentials).catch(() => null)
@@ -98,7 +122,7 @@ const TEST_STYLE = '5000'
 const SUPPLIER_MS = 5_000
 
 /** Makes one call that changes nothing. */
-async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: boolean; message: string }> {
+async function test(context: AdminContext, row: queries.IntegrationRow): Promise<{ ok: boolean; message: string }> {
   const { companyId, credentialsKey, env, requestId } = context
   try {
     if (row.kind === 'accounting_sync') {
@@ -124,4 +148,9 @@ async function test(context: AdminContext, row: IntegrationRow): Promise<{ ok: b
     if (!isOurs) log('integration_test_failed', { request_id: requestId, error: nameOf(error) })
     return { ok: false, message: isOurs ? error.message : 'The credentials cannot be read, or there was no response.' }
   }
+}
+
+function presentEvent({ state, next_attempt_at, ...row }: queries.EventRow) {
+  if (state === 'parked' || state === 'dead') return withTimes({ ...row, state, next_attempt_at: null })
+  return withTimes({ ...row, state: 'pending' as const, next_attempt_at })
 }
