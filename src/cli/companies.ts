@@ -5,7 +5,6 @@ import { parseJson } from '../client/transport.ts'
 import { emailAddress, idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
-import * as membership from '../operation/admin/people/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
 import { CommandError, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
@@ -74,19 +73,19 @@ await runCommand('companies', HELP, {
     },
   }),
   members: listing({
-    contract: membership.listMembers,
+    contract: api.listMembers,
     arguments: { company_id: ID },
     columns: { EMAIL: 'email', ROLE: 'role', SINCE: 'created_at' },
     empty: 'No members.',
   }),
   'add-member': request({
-    contract: membership.putMember,
+    contract: api.putMember,
     arguments: { company_id: ID, email: EMAIL, role: required('--role ROLE', ROLE) },
     print: ({ email, role }, { company_id }) =>
       `${email} is ${role === 'owner' ? 'an owner' : 'a developer'} of company ${company_id}.`,
   }),
   'remove-member': request({
-    contract: membership.deleteMember,
+    contract: api.deleteMember,
     arguments: { company_id: ID, email: EMAIL },
     missing: '{email} is not a member of company {company_id}.',
     print: ({ email }, { company_id }) => `${email} is no longer a member of company ${company_id}.`,

@@ -2,7 +2,6 @@ import type { Route } from '../../kernel/api/endpoint.ts'
 import { routes as companies } from './companies/routes.ts'
 import { routes as databases } from './databases/routes.ts'
 import { routes as integrations } from './integrations/routes.ts'
-import { routes as people } from './people/routes.ts'
 import { routes as tokens } from './tokens/routes.ts'
 import { routes as transfers } from './transfers/routes.ts'
 import { routes as webhooks } from './webhooks/routes.ts'
@@ -11,7 +10,6 @@ export const adminRoutes: readonly Route[] = [
   ...companies,
   ...databases,
   ...tokens,
-  ...people,
   ...integrations,
   ...webhooks,
   ...transfers,

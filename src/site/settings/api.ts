@@ -2,12 +2,11 @@ import type * as z from 'zod/mini'
 import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
 import type * as companies from '../../operation/admin/companies/contract.ts'
 import type * as integrations from '../../operation/admin/integrations/contract.ts'
-import type * as people from '../../operation/admin/people/contract.ts'
 import type * as tokens from '../../operation/admin/tokens/contract.ts'
 import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
 import { button, type Child, el, replace } from './dom.ts'
 
-type Subjects = typeof companies | typeof integrations | typeof people | typeof tokens | typeof webhooks
+type Subjects = typeof companies | typeof integrations | typeof tokens | typeof webhooks
 /** The contracts of a module, of each one of a union. */
 type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
 /** The name of a company's endpoint, such as `GET /tokens`; the company's own is `GET`. */
@@ -26,7 +25,7 @@ type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C>
   (C extends { body: z.ZodMiniType } ? { body: z.input<C['body']> } : object)
 
 export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
-export type Me = ResponseBody<typeof people.readSession>
+export type Me = ResponseBody<typeof companies.readSession>
 
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]

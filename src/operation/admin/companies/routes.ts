@@ -4,21 +4,21 @@ import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { findUsed, invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
-import { listCompanies, readCompany, updateCompany } from './queries.ts'
+import * as queries from './queries.ts'
 
 const HOUR_MS = 3_600_000
 /** Limits the counters of one request, since D1 and objects together allow 1,000 calls. */
 const COUNTERS_MAX = 100
 
 export const routes = [
-  adminList(contract.listCompanies, listCompanies, withTimes, ({ id }) => [id]),
+  adminList(contract.listCompanies, queries.listCompanies, withTimes, ({ id }) => [id]),
 
   adminRoute(contract.readCompany, async (_input, context) => {
-    return withTimes(found(await readCompany(context), 'Company'))
+    return withTimes(found(await queries.readCompany(context), 'Company'))
   }),
 
   adminRoute(contract.updateCompany, async ({ body }, context) => {
-    const row = found(await updateCompany(context, body), 'Company')
+    const row = found(await queries.updateCompany(context, body), 'Company')
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
@@ -29,7 +29,7 @@ export const routes = [
   }),
 
   adminRoute(contract.putCurrency, async ({ body }, context) => {
-    return withTimes(found(await updateCompany(context, body), 'Company'))
+    return withTimes(found(await queries.updateCompany(context, body), 'Company'))
   }),
 
   adminRoute(contract.readUsage, async ({ query }, context) => {
@@ -53,4 +53,29 @@ export const routes = [
       incomplete: hashes.length > COUNTERS_MAX || counted.some(({ status }) => status === 'rejected'),
     }
   }),
+
+  adminRoute(contract.readSession, async (_input, context) => {
+    const { actor, isOperator } = context.caller
+    return { actor, operator: isOperator, companies: await queries.listOwnCompanies(context) }
+  }),
+
+  adminList(contract.listMembers, queries.listMembers, withTimes, ({ email }) => [email]),
+
+  adminRoute(contract.putMember, async ({ params, body }, context) => {
+    return withTimes(await queries.putMember(context, params.email, body.role))
+  }),
+
+  adminRoute(contract.deleteMember, async ({ params: { email } }, context) => {
+    await queries.deleteMember(context, email)
+    return { email, deleted: true as const }
+  }),
+
+  adminList(
+    contract.listAudit,
+    queries.listEntries,
+    ({ at, actor, token_id, action, entity_id, address, request_id }) => {
+      return { time: isoTime(at), actor, token_id, action, entity_id, address, request_id }
+    },
+    ({ id }) => [id],
+  ),
 ]
