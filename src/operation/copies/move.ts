@@ -85,11 +85,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
   }
 }
 
-/**
- * Opens a move as it is stored, or a new one. Without a state the company is there already.
- *
- * @param by the administrator whose call runs the next steps
- */
+/** Opens a stored move or a new one, whose next steps `by` runs. Without a state the company is there already. */
 async function open(env: Env, by: Administrator, destination: string) {
   const { companyId } = by
   const { directory: db, database } = await openCompany(env, companyId)
