@@ -1,37 +1,23 @@
+const errorOf = (status: number, code: string, message: string) => ({ status, code, message })
+
 /** `code` is one of the contract's six codes: several kinds of errors share one and differ in status. */
 export const ERRORS = {
-  invalid_request: { status: 400, code: 'invalid_request', message: 'Invalid request' },
-  unauthenticated: { status: 401, code: 'unauthenticated', message: 'A valid bearer token is required' },
-  forbidden: { status: 403, code: 'forbidden', message: 'The token does not permit this' },
-  not_found: { status: 404, code: 'not_found', message: 'Resource not found' },
-  method_not_allowed: { status: 405, code: 'invalid_request', message: 'The path does not support this method' },
-  request_timeout: {
-    status: 408,
-    code: 'invalid_request',
-    message: 'The body did not arrive whole and in time: send the request again',
-  },
-  conflict: { status: 409, code: 'invalid_request', message: 'The request conflicts with the state of the company' },
-  gone: { status: 410, code: 'invalid_request', message: 'The resource is no longer available' },
-  precondition_failed: { status: 412, code: 'invalid_request', message: 'The resource has another version' },
-  too_large: { status: 413, code: 'invalid_request', message: 'The body is too large' },
-  unsupported_media_type: {
-    status: 415,
-    code: 'invalid_request',
-    message: 'The body must be sent with Content-Type: application/json',
-  },
-  rate_limited: {
-    status: 429,
-    code: 'rate_limited',
-    message: 'Too many requests: retry after the seconds in Retry-After',
-  },
-  internal_error: { status: 500, code: 'internal_error', message: 'Internal error' },
-  upstream_failed: { status: 502, code: 'internal_error', message: 'An upstream system failed' },
-  unavailable: {
-    status: 503,
-    code: 'internal_error',
-    message: 'The service is busy: retry after the seconds in Retry-After',
-  },
-} as const
+  invalid_request: errorOf(400, 'invalid_request', 'Invalid request'),
+  unauthenticated: errorOf(401, 'unauthenticated', 'A valid bearer token is required'),
+  forbidden: errorOf(403, 'forbidden', 'The token does not permit this'),
+  not_found: errorOf(404, 'not_found', 'Resource not found'),
+  method_not_allowed: errorOf(405, 'invalid_request', 'The path does not support this method'),
+  request_timeout: errorOf(408, 'invalid_request', 'The body did not arrive whole and in time: send the request again'),
+  conflict: errorOf(409, 'invalid_request', 'The request conflicts with the state of the company'),
+  gone: errorOf(410, 'invalid_request', 'The resource is no longer available'),
+  precondition_failed: errorOf(412, 'invalid_request', 'The resource has another version'),
+  too_large: errorOf(413, 'invalid_request', 'The body is too large'),
+  unsupported_media_type: errorOf(415, 'invalid_request', 'The body must be sent with Content-Type: application/json'),
+  rate_limited: errorOf(429, 'rate_limited', 'Too many requests: retry after the seconds in Retry-After'),
+  internal_error: errorOf(500, 'internal_error', 'Internal error'),
+  upstream_failed: errorOf(502, 'internal_error', 'An upstream system failed'),
+  unavailable: errorOf(503, 'internal_error', 'The service is busy: retry after the seconds in Retry-After'),
+}
 
 export type ErrorKind = keyof typeof ERRORS
 
