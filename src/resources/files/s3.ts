@@ -67,23 +67,14 @@ export function addressOf({ endpoint, name, addressing }: Bucket, key?: string):
 }
 
 /** A storage of files: the deployment's R2, or a company's own, whose failures are {@link StorageError}s. */
-export interface FileStorage {
-  /** Presigns one PUT of exactly this many bytes and this content type for {@link EXPIRES_SECONDS}, without a call. */
-  presignPut(key: string, contentType: string, sizeBytes: number): Promise<string>
-  /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
-  presignGet(key: string, disposition: string): Promise<string>
-  head(key: string): Promise<StoredObject | null>
-  delete(key: string): Promise<void>
-  /** Lists one page of the files with the prefix, by key. @param most files of a page, by default 1,000 */
-  list(prefix: string, cursor?: string, most?: number): Promise<FilePage>
-}
+export type FileStorage = ReturnType<typeof s3Storage>
 
 /**
  * Amazon S3 API reference; AWS Signature Version 4, presigned by query and otherwise by headers.
  *
  * @param now milliseconds since the epoch
  */
-export function s3Storage(bucket: Bucket, now: number): FileStorage {
+export function s3Storage(bucket: Bucket, now: number) {
   function sign(request: Omit<ConstructorParameters<typeof AwsV4Signer>[0], 'accessKeyId' | 'secretAccessKey'>) {
     const { region, accessKeyId, secretAccessKey } = bucket
     const datetime = new Date(now).toISOString().replace(/[:-]|\.\d{3}/g, '')
@@ -100,7 +91,8 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
   }
 
   return {
-    async presignPut(key, contentType, sizeBytes) {
+    /** Presigns one PUT of exactly this many bytes and this content type for {@link EXPIRES_SECONDS}, without a call. */
+    async presignPut(key: string, contentType: string, sizeBytes: number) {
       const { url } = await sign({
         method: 'PUT',
         url: `${addressOf(bucket, key)}?X-Amz-Expires=${EXPIRES_SECONDS}`,
@@ -112,7 +104,8 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
       return url.href
     },
 
-    async presignGet(key, disposition) {
+    /** Presigns GETs of a file for as long, with this `Content-Disposition` in the response, without a call. */
+    async presignGet(key: string, disposition: string) {
       const query = `X-Amz-Expires=${EXPIRES_SECONDS}&response-content-disposition=${encodeStrictly(disposition)}`
       const { url } = await sign({ method: 'GET', url: `${addressOf(bucket, key)}?${query}`, signQuery: true })
       // The signer writes a space as `+`, which not every storage decodes.
@@ -120,7 +113,7 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
       return url.href
     },
 
-    async head(key) {
+    async head(key: string): Promise<StoredObject | null> {
       const object = await call('HEAD', addressOf(bucket, key), async ({ status, headers }) => {
         if (status === 404) return null
         if (status !== 200) throw new StorageError('refused', status)
@@ -133,7 +126,7 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
       return object
     },
 
-    delete: (key) =>
+    delete: (key: string) =>
       call('DELETE', addressOf(bucket, key), async (response) => {
         if (response.status === 200 || response.status === 204) return
         const refusal = await refusalOf(response)
@@ -141,7 +134,8 @@ export function s3Storage(bucket: Bucket, now: number): FileStorage {
         if (refusal.status !== 404 || refusal.code !== 'NoSuchKey') throw refusal
       }),
 
-    async list(prefix, cursor, most = PAGE_SIZE) {
+    /** Lists one page of the files with the prefix, by key. @param most files of a page */
+    async list(prefix: string, cursor?: string, most = PAGE_SIZE) {
       // Encode strictly, so that the query is sent exactly as it is signed.
       const token = cursor === undefined ? '' : `continuation-token=${encodeStrictly(cursor)}&`
       const query = `${token}encoding-type=url&list-type=2&max-keys=${most}&prefix=${encodeStrictly(prefix)}`
