@@ -8,7 +8,7 @@ import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects } from '../../kernel/db/schema.ts'
-import { BUDGET_MS, DeadlineError, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/bounds.ts'
+import { BUDGET_MS, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
 
 // A thread's arrays, compressed, are in its row or in the deployment's own R2 bucket, never in a company's storage.
@@ -120,13 +120,11 @@ async function putObject(bucket: R2Bucket, object: StoredObject, content: readon
 
 /** Reads an object on demand, in chunks; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
 export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array> | null> {
-  const get = () => withDeadline(bucket.get(objectKey(object)), BUDGET_MS.storage)
-  // A failure of R2 often passes, but a call that hangs has used up the time.
-  const found = await get()
-    .catch((error: unknown) => (error instanceof DeadlineError ? Promise.reject(error) : get()))
-    .catch((error: unknown) => {
-      throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
-    })
+  const get = () => bucket.get(objectKey(object))
+  // A failure of R2 often passes.
+  const found = await withDeadline(get().catch(get), BUDGET_MS.storage).catch((error: unknown) => {
+    throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
+  })
   if (!found) log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
   return found && chunksOf(found.body)
 }
