@@ -21,55 +21,40 @@ export const ERRORS = {
 
 export type ErrorKind = keyof typeof ERRORS
 
-/** Reasons for which a valid request failed: sent in `details.reason`, each with its kind of error. */
+/** Reasons for which a valid request failed: sent in `details.reason`, most of them with 409. */
 export const REASONS = {
-  integration_missing: { kind: 'conflict', message: 'The company has no such integration: set it up first' },
-  integration_disabled: { kind: 'conflict', message: 'The company has disabled this integration: enable it first' },
-  storage_not_configured: { kind: 'conflict', message: 'No file storage is configured' },
-  credentials_unreadable: {
-    kind: 'conflict',
-    message: 'The stored credentials of the integration cannot be read: save them again',
-  },
-  supplier_unavailable: { kind: 'upstream_failed', message: 'The supplier did not respond as expected: retry later' },
-  supplier_rejected_credentials: {
-    kind: 'upstream_failed',
-    message: 'The supplier rejected the company’s credentials: correct them in the integration',
-  },
-  external_id_taken: {
-    kind: 'conflict',
-    message: 'Another resource of the company has this `external_id`: choose another, or update that one',
-  },
-  idempotency_key_reused: {
-    kind: 'invalid_request',
-    message: 'The `Idempotency-Key` was sent with another request before: send a new key with each new request',
-  },
-  idempotency_key_in_use: {
-    kind: 'conflict',
-    message: 'A request with this `Idempotency-Key` is still running: retry after the time in Retry-After',
-  },
-  version_mismatch: {
-    kind: 'precondition_failed',
-    message:
-      'The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
-  },
-  already_exists: {
-    kind: 'precondition_failed',
-    message:
-      'The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it',
-  },
-  invoice_missing: { kind: 'conflict', message: 'The order has no invoice' },
-  payments_limit: {
-    kind: 'conflict',
-    message:
-      'The order would have more than 500 payments, or more than 400,000 bytes of their notes: shorten or delete some',
-  },
-  cursor_expired: {
-    kind: 'gone',
-    message: 'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',
-  },
-} as const satisfies Record<string, { kind: ErrorKind; message: string }>
+  integration_missing: 'The company has no such integration: set it up first',
+  integration_disabled: 'The company has disabled this integration: enable it first',
+  storage_not_configured: 'No file storage is configured',
+  credentials_unreadable: 'The stored credentials of the integration cannot be read: save them again',
+  supplier_unavailable: 'The supplier did not respond as expected: retry later',
+  supplier_rejected_credentials: 'The supplier rejected the company’s credentials: correct them in the integration',
+  external_id_taken: 'Another resource of the company has this `external_id`: choose another, or update that one',
+  idempotency_key_reused:
+    'The `Idempotency-Key` was sent with another request before: send a new key with each new request',
+  idempotency_key_in_use: 'A request with this `Idempotency-Key` is still running: retry after the time in Retry-After',
+  version_mismatch:
+    'The resource does not exist, is deleted, or has another version than `If-Match` names (weak tags match none): read it again and repeat the change',
+  already_exists:
+    'The resource already exists, perhaps by an earlier try of this request: read it, or send the request without `If-None-Match` to replace it',
+  invoice_missing: 'The order has no invoice',
+  payments_limit:
+    'The order would have more than 500 payments, or more than 400,000 bytes of their notes: shorten or delete some',
+  cursor_expired:
+    'The changes after this cursor are no longer stored: copy the lists again, and start with a new cursor',
+}
 
 export type Reason = keyof typeof REASONS
+
+/** The kinds of those that are no `conflict`. */
+const OTHER_KINDS: Partial<Record<Reason, ErrorKind>> = {
+  supplier_unavailable: 'upstream_failed',
+  supplier_rejected_credentials: 'upstream_failed',
+  idempotency_key_reused: 'invalid_request',
+  version_mismatch: 'precondition_failed',
+  already_exists: 'precondition_failed',
+  cursor_expired: 'gone',
+}
 
 /** One issue of the input: `path` is the field's, with dots between levels; empty for the whole. */
 export interface Issue {
@@ -168,7 +153,7 @@ export function unusable(
   { issues, storage_code, ...options }: Options & { issues?: Issue[]; storage_code?: string | null } = {},
 ): ApiError {
   const details = { reason, ...(issues && { issues }), ...(storage_code != null && { storage_code }) }
-  return new ApiError(REASONS[reason].kind, { message: REASONS[reason].message, ...options, details })
+  return new ApiError(OTHER_KINDS[reason] ?? 'conflict', { message: REASONS[reason], ...options, details })
 }
 
 /** The parts of the reference about kinds of errors that the operation does not explain. */

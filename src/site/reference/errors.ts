@@ -40,7 +40,7 @@ const validationDetails = component('ValidationDetails', 'Every problem of the p
   reason: z.enum(['idempotency_key_reused']).describe('Names a problem of the `Idempotency-Key`.').exactOptional(),
 })
 
-const reasons = Object.entries(REASONS).map(([reason, { message }]) => `- \`${reason}\`: ${message}`)
+const reasons = Object.entries(REASONS).map(([reason, message]) => `- \`${reason}\`: ${message}`)
 const reasonDetails = component('ReasonDetails', 'Why a valid request could not be carried out.', {
   ...documented,
   reason: z.enum(Object.keys(REASONS) as Reason[]).describe(reasons.join('\n')),
@@ -88,7 +88,7 @@ const adminDetails = component('ErrorDetails', 'More about the error, for progra
   documentation_url: z.url().describe('The description of this API.'),
   issues: issues.exactOptional(),
   issue_count,
-  reason: z.enum(['credentials_unreadable']).describe(REASONS.credentials_unreadable.message).exactOptional(),
+  reason: z.enum(['credentials_unreadable']).describe(REASONS.credentials_unreadable).exactOptional(),
   limit_bytes: limitDetails.shape.limit_bytes.exactOptional(),
   retry_after: retryDetails.shape.retry_after.exactOptional(),
 })
