@@ -73,35 +73,24 @@ export function notListed(names: readonly string[]) {
   return ({ input }: { input?: unknown }) => `must be a comma list of ${names.join(', ')}${suggest(input, names)}`
 }
 
-/** What other APIs call our fields and parameters. */
-const SYNONYMS: Record<string, string> = {
-  limit: 'per_page',
-  page_size: 'per_page',
-  pageSize: 'per_page',
-  pagesize: 'per_page',
-  page: 'cursor',
-  offset: 'page',
-  after: 'cursor',
-  starting_after: 'cursor',
-  search: 'q',
-  query: 'q',
-  order_by: 'sort',
-  since: 'updated_since',
-  modified_since: 'updated_since',
-  include: 'expand',
-  lines: 'invoice_items',
-  line_items: 'invoice_items',
-  items: 'invoice_items',
-  customer_id: 'client_id',
-  qty: 'quantity',
-  date: 'paid_at',
-  status: 'status_id',
-  order_status_id: 'status_id',
-  client: 'client_id',
-  tax: 'tax_id',
-  company: 'company_name',
-  email_address: 'email',
-  form: 'from',
+/** Our fields and parameters, with what other APIs call them. */
+const SYNONYMS: Record<string, readonly string[]> = {
+  per_page: ['limit', 'page_size', 'pageSize', 'pagesize'],
+  cursor: ['page', 'after', 'starting_after'],
+  page: ['offset'],
+  q: ['search', 'query'],
+  sort: ['order_by'],
+  updated_since: ['since', 'modified_since'],
+  expand: ['include'],
+  invoice_items: ['lines', 'line_items', 'items'],
+  client_id: ['customer_id', 'client'],
+  quantity: ['qty'],
+  paid_at: ['date'],
+  status_id: ['status', 'order_status_id'],
+  tax_id: ['tax'],
+  company_name: ['company'],
+  email: ['email_address'],
+  from: ['form'],
 }
 
 const HINTS: Record<string, string> = {
@@ -113,8 +102,8 @@ const HINTS: Record<string, string> = {
 function suggest(sent: unknown, known: readonly string[]): string {
   if (Array.isArray(sent)) return ', not an array'
   if (typeof sent !== 'string' || sent.length > MAX_NAME_CHARACTERS) return ''
-  const synonym = Object.hasOwn(SYNONYMS, sent) ? SYNONYMS[sent] : undefined
-  if (synonym !== undefined && known.includes(synonym)) return `; did you mean ${synonym}?`
+  const meant = known.find((name) => SYNONYMS[name]?.includes(sent))
+  if (meant !== undefined) return `; did you mean ${meant}?`
   if (Object.hasOwn(HINTS, sent)) return `; ${HINTS[sent]}`
   const letters = lettersOf(sent)
   // The first of names with the same letters.
