@@ -1,8 +1,6 @@
 import { unavailable } from './errors.ts'
 
-/*
- * Requests share one isolate, so its waits, caches and memory are bounded: by deadlines, weights and leases.
- */
+// Requests share one isolate, so its waits, caches and memory are bounded: by deadlines, weights and leases.
 
 /** Calls of bindings may hang, so every wait has a deadline. Those of suppliers are in the contract: see `products/`. */
 export const BUDGET_MS = {
