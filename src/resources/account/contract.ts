@@ -4,6 +4,10 @@ import { PERMISSIONS } from '../../kernel/gate/permissions.ts'
 
 const count = z.int().check(z.nonnegative())
 
+const CURRENCY = 'Of all amounts: three capital letters, such as an ISO 4217 code; not checked against the list.'
+const STORED_BYTES =
+  'Bytes of all else in the database, to about 10 %: with soft-deleted rows, changes, stored results and indexes.'
+
 const define = contractsOf('Account', null)
 
 export const readAccount = define('readAccount', 'GET /me', {
@@ -11,11 +15,7 @@ export const readAccount = define('readAccount', 'GET /me', {
     company: z.strictObject({
       id,
       name: z.string(),
-      currency: z
-        .string()
-        .check(
-          z.describe('Of all amounts: three capital letters, such as an ISO 4217 code; not checked against the list.'),
-        ),
+      currency: z.string().check(z.describe(CURRENCY)),
     }),
     token: z.strictObject({
       id,
@@ -33,11 +33,7 @@ export const readAccount = define('readAccount', 'GET /me', {
       file_bytes_max: count.check(z.describe('Of an uploaded file.')),
       mail_bytes: count.check(z.describe('Stored (compressed) bytes of email threads.')),
       mail_quota_bytes: count.check(z.describe('The limit of `mail_bytes`.')),
-      stored_bytes: count.check(
-        z.describe(
-          'Bytes of all else in the database, to about 10 %: with soft-deleted rows, changes, stored results and indexes.',
-        ),
-      ),
+      stored_bytes: count.check(z.describe(STORED_BYTES)),
       storage_quota_bytes: count.check(z.describe('The limit of `stored_bytes`.')),
     }),
   }),

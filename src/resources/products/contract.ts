@@ -23,6 +23,9 @@ export const SOURCES = ['local', 'supplier_b', 'supplier_a', 'lines'] as const
 
 export type Source = (typeof SOURCES)[number]
 
+const SEARCH_TEXT =
+  'Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.'
+
 const SOURCE_STATE =
   '`ok`: searched, or fresh from the cache. `stale`: older results, while the supplier fails or is called again. `skipped`: not included, or `q` has nothing for it. `not_configured`: the company has no such integration, or it is disabled. `failed`: no response, and nothing in the cache.'
 const sourceState = z.enum(['ok', 'stale', 'skipped', 'not_configured', 'failed']).check(z.describe(SOURCE_STATE))
@@ -40,13 +43,7 @@ const define = contractsOf('Products', 'products')
 
 export const searchProducts = define('searchProducts', 'GET /products/search', {
   query: z.strictObject({
-    q: z
-      .optional(text(0, 200))
-      .check(
-        z.describe(
-          'Search text. Of a line, the title and the first 200 characters of the description are searched, and of all lines of an invoice the first 40,000 characters of these.',
-        ),
-      ),
+    q: z.optional(text(0, 200)).check(z.describe(SEARCH_TEXT)),
     include: z.optional(
       commaList(SOURCES, `Comma list of the sources to search: ${SOURCES.join(', ')}. Left out or blank: all.`),
     ),
