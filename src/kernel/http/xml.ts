@@ -1,13 +1,11 @@
 /// <reference path="./saxen.d.ts" />
 import { Parser } from 'saxen'
 
-/** Local names of an element and its ancestors, outermost first. */
-type Path = readonly string[]
-
+/** A `path` has the local names of an element and its ancestors, outermost first. */
 interface Events {
-  open: (path: Path) => void
+  open: (path: readonly string[]) => void
   /** `text` is the element's text after its last child. */
-  close: (path: Path, text: string, isLeaf: boolean) => void
+  close: (path: readonly string[], text: string, isLeaf: boolean) => void
 }
 
 /**
