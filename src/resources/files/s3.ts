@@ -1,12 +1,6 @@
 import { AwsV4Signer } from 'aws4fetch'
 import { BUDGET_MS } from '../../kernel/http/bounds.ts'
-import {
-  type AddressPolicy,
-  callChecked,
-  OutboundError,
-  type OutboundFailure,
-  type OutboundResponse,
-} from '../../kernel/http/outbound.ts'
+import { type AddressPolicy, callChecked, OutboundError, type OutboundResponse } from '../../kernel/http/outbound.ts'
 import { readXml } from '../../kernel/http/xml.ts'
 import { encodeKey, encodeStrictly, MAX_KEY_BYTES } from './keys.ts'
 
@@ -40,7 +34,7 @@ export type FilePage = { files: StoredFile[]; cursor: string | null }
 /** A failure of a company's own storage. It holds only the response's status and a well-formed error code. */
 export class StorageError extends Error {
   override readonly name = 'StorageError'
-  readonly problem: OutboundFailure | 'malformed' | 'refused'
+  readonly problem: OutboundError['failure'] | 'malformed' | 'refused'
   readonly status: number | null
   /** The storage's own error code, such as `NoSuchBucket`. */
   readonly code: string | null
