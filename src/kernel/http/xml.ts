@@ -5,7 +5,7 @@ import { Parser } from 'saxen'
 interface Events {
   open: (path: readonly string[]) => void
   /** `text` is the element's text after its last child. */
-  close: (path: readonly string[], text: string, isLeaf: boolean) => void
+  close: (path: readonly string[], text: string) => void
 }
 
 /**
@@ -19,7 +19,6 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
   if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type or entity is refused')
   const path: string[] = []
   let text = ''
-  let isLeaf = false
   let hasEnded = false
   new Parser()
     // The parser only warns about text outside of the root.
@@ -36,14 +35,12 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
       if (hasEnded) throw new Error('more than one root')
       if (path.push(name.slice(name.indexOf(':') + 1)) > maxDepth) throw new Error('too deep')
       text = ''
-      isLeaf = true
       open(path)
     })
     .on('closeTag', () => {
-      close(path, text, isLeaf)
+      close(path, text)
       path.pop()
       text = ''
-      isLeaf = false
       hasEnded = path.length === 0
     })
     .parse(xml)

@@ -1,23 +1,23 @@
 import { describe, expect, it } from 'vitest'
 import { readXml } from '../../../src/kernel/http/xml.ts'
 
-/** The leaves of a document with their paths. */
-function leavesOf(xml: string, maxDepth = 8): Record<string, string> {
-  const leaves: Record<string, string> = {}
+/** The texts of a document by the paths of their elements. */
+function textsOf(xml: string, maxDepth = 8): Record<string, string> {
+  const texts: Record<string, string> = {}
   readXml(xml, maxDepth, {
     open: () => undefined,
-    close: (path, text, isLeaf) => {
-      if (isLeaf) leaves[path.join('/')] = text
+    close: (path, text) => {
+      texts[path.join('/')] = text
     },
   })
-  return leaves
+  return texts
 }
 
 const WHOLE = '<?xml version="1.0"?>\n<n:a xmlns:n="urn:x"><n:b c="1 > 0">x &amp; y</n:b><d/></n:a>\n'
 
 describe('readXml', () => {
   it('reads texts by the local names of their elements', () => {
-    expect(leavesOf(WHOLE)).toEqual({ 'a/b': 'x & y', 'a/d': '' })
+    expect(textsOf(WHOLE)).toEqual({ a: '', 'a/b': 'x & y', 'a/d': '' })
   })
 
   it.each([
@@ -26,11 +26,11 @@ describe('readXml', () => {
     ['a reference once only', '<a>&amp;lt;</a>', '&lt;'],
     ['CDATA as it is', '<a>x<![CDATA[<&amp;>]]>y</a>', 'x<&amp;>y'],
     ['text around a comment and an instruction', '<a>x<!-- <b> --><?p?>y</a>', 'xy'],
-  ])('reads %s', (_, xml, text) => expect(leavesOf(xml)).toEqual({ a: text }))
+  ])('reads %s', (_, xml, text) => expect(textsOf(xml)).toEqual({ a: text }))
 
   it('refuses a document that is cut off anywhere', () => {
     const whole = WHOLE.trimEnd()
-    for (let end = 0; end < whole.length; end++) expect(() => leavesOf(whole.slice(0, end))).toThrow()
+    for (let end = 0; end < whole.length; end++) expect(() => textsOf(whole.slice(0, end))).toThrow()
   })
 
   it.each([
@@ -51,5 +51,5 @@ describe('readXml', () => {
     ['text before the root', 'x<a/>'],
     ['HTML', '<html><body><p>x<br></body></html>'],
     ['elements that are nested too deep', '<a>'.repeat(9) + '</a>'.repeat(9)],
-  ])('refuses %s', (_, xml) => expect(() => leavesOf(xml)).toThrow())
+  ])('refuses %s', (_, xml) => expect(() => textsOf(xml)).toThrow())
 })

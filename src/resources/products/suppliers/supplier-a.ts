@@ -215,10 +215,10 @@ export function readEnvelope(xml: string): { texts: Map<string, string>; rows: R
       row = {}
       if (rows.push(row) > MAX_ROWS) throw new Error('too many rows')
     },
-    close(path, text, isLeaf) {
+    close(path, text) {
       const name = pathInBody(path)
       if (name === 'return/listResponse') row = null
-      else if (row && isLeaf) row[path.at(-1) ?? ''] = text
+      else if (row && text.trim() !== '') row[path.at(-1) ?? ''] = text
       else if (TEXTS.includes(name)) texts.set(name, text)
     },
   })
