@@ -6,15 +6,20 @@ import { companies } from './schema.ts'
 /** The position in a list. Keep it short, since it is part of URLs. */
 export type CursorPosition = readonly (string | number | null)[]
 
-/** The order of a list; equal elements are ordered by id. */
-export interface Sort {
-  column: 'id' | 'created_at' | 'updated_at' | 'created_date'
-  direction: 'ASC' | 'DESC'
-}
+type Column = 'id' | 'created_at' | 'updated_at' | 'created_date'
+
+/** The order of a list, `-` for descending; equal elements are ordered by id. */
+export type Sort = Column | `-${Column}`
 
 export const DELETED = { exclude: [0], include: [0, 1], only: [1] } as const
 
-export type Flag = 0 | 1
+type Flag = 0 | 1
+
+/** The counter of rows that are not deleted, their index by id, and the column of the indexes whose names have none. */
+const TABLES = {
+  clients: { count: sql`companies.client_count`, byId: 'clients_live', unnamed: 'id' },
+  orders: { count: sql`companies.order_count`, byId: 'sqlite_autoindex_orders_1', unnamed: 'created_date' },
+}
 
 /** Up to so many hits of a filter are gathered and sorted; with more, the list is walked in its order. */
 const GATHERED = 1_000
@@ -30,12 +35,16 @@ interface Search {
   condition: SQL
   /** Hits include no deleted rows and no doubles, and come in the list's order if that is by `id`. */
   isExact?: boolean
-  /** Hits have only the ends of a long text: they must be compared with the condition. */
-  isLong?: boolean
 }
 
-/** A page starts after `offset`, or after the row with `key` and `id`. Only a list by `updated_at` needs `sequence`. */
-export type ListValues = Placeholders<'companyId' | 'limit', 'offset' | 'key' | 'id' | 'sequence'>
+/**
+ * A page starts after `offset`, or after the row with `key` and `id`; by `updated_at` also with `sequence`. `limit` is one
+ * row more, which tells whether a page follows.
+ */
+type PageValues = { limit: number; offset?: number; key?: string | number; id?: number; sequence?: number }
+
+/** `isLong` is given where hits have only the ends of a long text: they must be compared with the condition. */
+type Optional = Exclude<keyof PageValues, 'limit'> | 'updated_since' | 'external_id' | 'isLong'
 
 export interface PageStart {
   limit: number
@@ -45,25 +54,19 @@ export interface PageStart {
 }
 
 export interface List {
-  table: 'clients' | 'orders'
+  table: keyof typeof TABLES
   sort: Sort
-  flags: readonly Flag[]
-  /** The filters except the search, as conditions of a row. */
+  deleted: keyof typeof DELETED
+  /** The filters but the search and those of every list, as conditions of a row. */
   filters: (SQL | undefined)[]
   search?: Search | undefined
-  /** The index with the rows of a flag, or of a client, in the list's order. */
-  index: (flag: Flag) => string
-  /** The index with the rows that are not deleted, by id. */
-  idIndex: string
-  /** Finds the rows of a flag where that is likely to be less work. All filters are tested anyway. */
-  source?: (flag: Flag) => Indexed | Search | undefined
-  /** Replaces {@link index}: selects `page_id` and `sort_value` of a part of the first `end` rows. */
+  /** An index of a filter, with the rows that are not deleted in the list's order; if they are few, all may be read. */
+  live?: { index: string; isFew?: boolean } | undefined
+  /** Finds the rows of a flag by a filter of this list where that is likely to be less work. */
+  source?: (flag: Flag) => Indexed | undefined
+  /** Replaces the walk of an index: selects `page_id` and `sort_value` of a part of the first `end` rows. */
   walk?: ((flag: Flag, conditions: SQL, end: SQL, limit: SQL) => SQL | undefined) | undefined
-  p: ListValues
-}
-
-export function sortOf(sort: string): Sort {
-  return { column: sort.replace('-', '') as Sort['column'], direction: sort.startsWith('-') ? 'DESC' : 'ASC' }
+  p: Placeholders<'companyId' | 'limit', Optional>
 }
 
 /** Caches the statements of each variant, whose texts differ. */
@@ -72,30 +75,33 @@ export function perVariant<V, T extends object>(build: (variant: V) => T): (vari
   return (variant) => built.getOrMake(JSON.stringify(variant), () => build(variant))
 }
 
-/** Values of {@link ListValues} for one page. `limit` is one row more, which tells whether a page follows. */
-type PageValues = { limit: number; offset?: number; key?: string | number; id?: number; sequence?: number }
+interface Statements<V, R> {
+  page: (values: V) => Filled<R[]>
+  whole: (values: V) => Filled<{ total: number; sequence: number }[]>
+}
 
 /**
  * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
  * that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
  * follow; `total` is null after a cursor, which carries it.
  */
-export async function readPage<R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
+export async function readPage<V, R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
   db: Database,
-  { column }: Sort,
+  sort: Sort,
   { limit, offset, after }: PageStart,
-  page: (values: PageValues) => Filled<R[]>,
-  whole: () => Filled<{ total: number; sequence: number }[]>,
+  { page, whole }: Statements<V & PageValues, R>,
+  values: V,
 ) {
   const [key, id, sequence] = after ?? []
-  const since = column === 'updated_at' && after ? { sequence: Number(sequence) } : {}
+  const isByChange = sort.endsWith('updated_at')
+  const since = isByChange && after ? { sequence: Number(sequence) } : {}
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
-  const filled = page({ limit: limit + 1, ...start })
-  const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole()])
+  const filled = page({ ...values, limit: limit + 1, ...start })
+  const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole({ ...values, limit: 0 })])
   const end = found.slice(0, limit).findIndex(({ isCut }) => isCut)
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined
-  const walk = column === 'updated_at' ? [since.sequence ?? list?.sequence ?? 0] : []
+  const walk = isByChange ? [since.sequence ?? list?.sequence ?? 0] : []
   const next = last ? [last.sortValue, last.row.id, ...walk] : null
   return { rows, total: list?.total ?? null, next, isCut: end >= 0 }
 }
@@ -107,12 +113,13 @@ export async function readPage<R extends { row: { id: number }; sortValue: strin
  * later. So it meets every row exactly once, whatever changes between pages.
  */
 export function idsOfPage(list: List) {
-  const { sort, flags, p } = list
-  const { table, id, key, order, ofCompany } = namesOf(list)
+  const { p } = list
+  const flags = DELETED[list.deleted]
+  const { table, id, column, key, direction, order, ofCompany } = namesOf(list)
   const isAfter = (value: SQL, ofId: SQL) => {
-    const sign = sql.raw(sort.direction === 'ASC' ? '>' : '<')
+    const sign = sql.raw(direction === 'ASC' ? '>' : '<')
     if (!p.id || !p.key) return undefined
-    return sort.column === 'id' ? sql`${ofId} ${sign} ${p.id}` : sql`(${value}, ${ofId}) ${sign} (${p.key}, ${p.id})`
+    return column === 'id' ? sql`${ofId} ${sign} ${p.id}` : sql`(${value}, ${ofId}) ${sign} (${p.key}, ${p.id})`
   }
   const page = limitTo(p.limit, p.offset)
   // Several branches are merged in order; a single branch selects the page itself, without sorting all rows before it.
@@ -127,13 +134,13 @@ export function idsOfPage(list: List) {
   const branches = flags.flatMap((flag) => {
     const isOnPage = [isAfter(key, id), p.sequence && sql`${id} NOT IN (SELECT id FROM changed)`]
     const conditions = allOf([isListed(list, flag), ...isOnPage])
-    const walked = sql`${selected} FROM ${table} INDEXED BY ${sql.raw(list.index(flag))} WHERE ${conditions}`
+    const walked = sql`${selected} FROM ${table} INDEXED BY ${walkedIndex(list, flag)} WHERE ${conditions}`
     const walk = (limit: SQL) =>
       sql`SELECT * FROM (${list.walk?.(flag, conditions, end, limit) ?? sql`${walked} ORDER BY ${order} ${limit}`})`
-    const source = list.source?.(flag)
+    const source = sourceOf(list, flag)
     // SQLite merges plain branches in the order of their indexes, and reads no further than the page.
     if (!source) return [isMerged && !list.walk ? walked : walk(firstIf())]
-    if (sort.column === 'id' && 'hits' in source && isWhole(list, source)) {
+    if (column === 'id' && 'hits' in source && isWhole(list, source)) {
       return [sql`SELECT id AS page_id, id AS sort_value FROM (${source.hits(firstIf())})`]
     }
     const gathered = sql.raw(`hits_${flag}`)
@@ -163,22 +170,22 @@ export function idsOfPage(list: List) {
   return { ids, order }
 }
 
-/** Selects the list's length and the company's newest change. @param counter of the rows that are not deleted */
-export function wholeOf(list: List, counter: SQL) {
+/** Selects the list's length and the company's newest change. */
+export function wholeOf(list: List) {
   const { table, id } = namesOf(list)
-  const isFiltered = list.search || list.filters.some(Boolean)
-  const counts = list.flags.map((flag) => {
-    if (flag === 0 && !isFiltered) return counter
-    const source = list.source?.(flag)
+  const { count, byId } = TABLES[list.table]
+  const counts = DELETED[list.deleted].map((flag) => {
+    if (flag === 0 && !list.search && filtersOf(list).length === 0) return count
+    const source = sourceOf(list, flag)
     if (!source || 'index' in source) {
-      const index = sql.raw(source?.index ?? list.index(flag))
+      const index = source ? sql.raw(source.index) : walkedIndex(list, flag)
       return sql`(SELECT count(*) FROM ${table} INDEXED BY ${index} WHERE ${isListed(list, flag)})`
     }
     const hits = source.hits(sql``)
     if (isWhole(list, source)) return sql`(SELECT count(*) FROM (${hits}))`
     const once = source.isExact ? sql`` : sql`DISTINCT`
     return sql`(SELECT count(*) FROM (SELECT ${once} id AS hit FROM (${hits})) CROSS JOIN ${table}
-      INDEXED BY ${sql.raw(list.idIndex)} WHERE ${id} = hit AND ${isListed(list, flag, source)})`
+      INDEXED BY ${sql.raw(byId)} WHERE ${id} = hit AND ${isListed(list, flag, source)})`
   })
   const total = sql<number>`${sql.join(counts, sql` + `)}`.as('total')
   const isCompany = eq(companies.id, list.p.companyId)
@@ -186,10 +193,49 @@ export function wholeOf(list: List, counter: SQL) {
 }
 
 function namesOf({ table, sort, p }: List) {
-  const [id, key] = [sql.raw(`${table}.id`), sql.raw(`${table}.${sort.column}`)]
-  const order = sql.raw(`sort_value ${sort.direction}${sort.column === 'id' ? '' : `, page_id ${sort.direction}`}`)
+  const column = columnOf(sort)
+  const direction = sort.startsWith('-') ? 'DESC' : 'ASC'
+  const [id, key] = [sql.raw(`${table}.id`), sql.raw(`${table}.${column}`)]
+  const order = sql.raw(`sort_value ${direction}${column === 'id' ? '' : `, page_id ${direction}`}`)
   const ofCompany = sql`${sql.raw(`${table}.company_id`)} = ${p.companyId}`
-  return { table: sql.raw(table), id, key, order, ofCompany }
+  return { table: sql.raw(table), id, column, key, direction, order, ofCompany }
+}
+
+const columnOf = (sort: Sort) => sort.replace('-', '') as Column
+
+/** The index with the rows of a flag in the order of a column. */
+function indexOf(table: List['table'], flag: Flag, column: Column): string {
+  const { byId, unnamed } = TABLES[table]
+  if (column === 'id' && flag === 0) return byId
+  return `${table}_${flag ? 'deleted' : 'live'}${column === unnamed ? '' : `_${column.replace('_at', '')}`}`
+}
+
+function walkedIndex({ table, sort, live }: List, flag: Flag): SQL {
+  return sql.raw(flag === 0 && live ? live.index : indexOf(table, flag, columnOf(sort)))
+}
+
+/** The rows of a flag, where finding them is likely to be less work than a walk. All filters are tested anyway. */
+function sourceOf(list: List, flag: Flag): Indexed | Search | undefined {
+  const { table, sort, search, live, source } = list
+  const { isChanged, isExternal } = commonFilters(list)
+  if (isExternal) return { index: `${table}_external_id`, condition: isExternal }
+  if (flag === 0 && live?.isFew) return undefined
+  if (flag === 0 && search) return search
+  if (!isChanged || sort.endsWith('updated_at')) return source?.(flag)
+  return { index: indexOf(table, flag, 'updated_at'), condition: isChanged }
+}
+
+function commonFilters({ table, p }: List) {
+  return {
+    isChanged: p.updated_since && sql`${sql.raw(`${table}.updated_at`)} >= ${p.updated_since}`,
+    isExternal: p.external_id && sql`${sql.raw(`${table}.external_id`)} = ${p.external_id}`,
+  }
+}
+
+/** All but the search. */
+function filtersOf(list: List): SQL[] {
+  const all = [...list.filters, ...Object.values(commonFilters(list))]
+  return all.filter((condition) => condition !== undefined)
 }
 
 function allOf(conditions: (SQL | undefined)[]): SQL {
@@ -201,14 +247,14 @@ const limitTo = (limit: SQL | Placeholder, offset?: Placeholder) =>
   sql`LIMIT ${limit} ${offset ? sql`OFFSET ${offset}` : sql``}`
 
 /** Whether the hits of a source are the whole list: an exact search without other filters. */
-function isWhole({ filters }: List, { isExact }: Search): boolean {
-  return isExact === true && !filters.some(Boolean)
+function isWhole(list: List, { isExact }: Search): boolean {
+  return isExact === true && !list.p.isLong && filtersOf(list).length === 0
 }
 
 /** The flag is a literal, as in the conditions of partial indexes. Hits of the search itself are not searched again. */
 function isListed(list: List, flag: Flag, source?: Indexed | Search): SQL {
-  const search = source === list.search && !list.search?.isLong ? undefined : list.search?.condition
-  return allOf([namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...list.filters, search])
+  const search = source === list.search && !list.p.isLong ? undefined : list.search?.condition
+  return allOf([namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...filtersOf(list), search])
 }
 
 function hitsOf({ table, p }: List, flag: Flag, source: Indexed | Search, limit: SQL): SQL {

@@ -5,18 +5,7 @@ import { OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../k
 import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import {
-  DELETED,
-  type Flag,
-  idsOfPage,
-  type List,
-  type ListValues,
-  type PageStart,
-  perVariant,
-  readPage,
-  sortOf,
-  wholeOf,
-} from '../../kernel/db/lists.ts'
+import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
@@ -44,19 +33,11 @@ export async function listClients(context: RequestContext, query: ClientList, st
   const text = fold(q).trim()
   const search = text === '' ? {} : { slot: OWN_SLOT, ...clientSearch(text) }
   const values = { companyId, updated_since, external_id, ...search }
-  const { page, whole } = statements({ sort, deleted })
-  return readPage(
-    db,
-    sortOf(sort),
-    start,
-    (start) => page({ ...values, ...start }),
-    () => whole({ ...values, limit: 0 }),
-  )
+  return readPage(db, sort, start, statements({ sort, deleted }), values)
 }
 
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
-type ListedValues = ListValues &
-  Placeholders<never, 'updated_since' | 'external_id' | 'slot' | 'match' | 'folded' | 'digits' | 'isLong'>
+type ListedValues = List['p'] & Placeholders<never, 'slot' | 'match' | 'folded' | 'digits'>
 
 const CLIENT = jsonRow(clientColumns)
 
@@ -69,38 +50,13 @@ const statements = perVariant((variant: Variant) => ({
       .from(sql`(${ids}) AS page CROSS JOIN ${clients} ON ${isOnPage}`)
       .orderBy(order)
   }),
-  whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p), sql`companies.client_count`)),
+  whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p))),
 }))
 
-function listOf({ sort, deleted }: Variant, p: ListedValues): List {
-  const order = sortOf(sort)
-  const hasChangedSince = p.updated_since && sql`clients.updated_at >= ${p.updated_since}`
-  const hasExternalId = p.external_id && sql`clients.external_id = ${p.external_id}`
-  const index = (flag: Flag, column: string) =>
-    `clients_${flag ? 'deleted' : 'live'}${column === 'id' ? '' : `_${column.replace('_at', '')}`}`
+function listOf(variant: Variant, p: ListedValues): List {
   // The full-text table has only clients that are not deleted.
-  const search = p.match && {
-    hits: hitsOf(p, order.direction, order.column === 'id'),
-    condition: hasText(p),
-    isExact: !p.isLong,
-    isLong: !!p.isLong,
-  }
-  return {
-    table: 'clients',
-    sort: order,
-    flags: DELETED[deleted],
-    filters: [hasChangedSince, hasExternalId],
-    search,
-    index: (flag) => index(flag, order.column),
-    idIndex: 'clients_live',
-    source: (flag) => {
-      if (hasExternalId) return { index: 'clients_external_id', condition: hasExternalId }
-      if (search && flag === 0) return search
-      if (!hasChangedSince || order.column === 'updated_at') return undefined
-      return { index: index(flag, 'updated_at'), condition: hasChangedSince }
-    },
-    p,
-  }
+  const search = p.match && { hits: hitsOf(p, variant.sort), condition: hasText(p), isExact: true }
+  return { table: 'clients', ...variant, filters: [], search, p }
 }
 
 function hasText({ folded, digits }: ListedValues): SQL {
@@ -109,12 +65,13 @@ function hasText({ folded, digits }: ListedValues): SQL {
 }
 
 /** The hits in the order of their ids; in an order by id, those behind the cursor. */
-function hitsOf({ slot, match, id }: ListedValues, direction: 'ASC' | 'DESC', isById: boolean) {
-  const [low, high] = direction === 'ASC' ? [sql`${id} + 1`, sql`9007199254740991`] : [sql`0`, sql`${id} - 1`]
-  const isBehind = isById && id && slot
+function hitsOf({ slot, match, id }: ListedValues, sort: Variant['sort']) {
+  const isDescending = sort.startsWith('-')
+  const [low, high] = isDescending ? [sql`0`, sql`${id} - 1`] : [sql`${id} + 1`, sql`9007199254740991`]
+  const isBehind = /^-?id$/.test(sort) && id && slot
   const inRange = isBehind ? sql`BETWEEN ${rowidOf(slot, low)} AND ${rowidOf(slot, high)}` : slot && inSlot(slot)
   return (limit: SQL) => sql`SELECT ${idOf(sql`rowid`)} AS id FROM clients_fts
-    WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(direction)} ${limit}`
+    WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(isDescending ? 'DESC' : 'ASC')} ${limit}`
 }
 
 type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName>

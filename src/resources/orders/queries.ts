@@ -3,19 +3,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import {
-  DELETED,
-  type Flag,
-  idsOfPage,
-  type List,
-  type ListValues,
-  type PageStart,
-  perVariant,
-  readPage,
-  type Sort,
-  sortOf,
-  wholeOf,
-} from '../../kernel/db/lists.ts'
+import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, isLong, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
@@ -58,7 +46,7 @@ const NEAR = 1_000
 
 export async function listOrders(context: RequestContext, query: OrderList, start: PageStart) {
   const { page: _page, per_page: _perPage, cursor: _cursor, ...listed } = query
-  const { sort, deleted, expand = [], status, q = '', ...filters } = listed
+  const { sort = '-created_date', deleted, expand = [], status, q = '', ...filters } = listed
   const { client_id, from, to, updated_since, external_id, ...unused } = filters
   unused satisfies Record<string, never>
   const { db, companyId } = context
@@ -69,13 +57,7 @@ export async function listOrders(context: RequestContext, query: OrderList, star
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
   const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
   const read = (form: keyof typeof page, pageStart: PageStart) =>
-    readPage(
-      db,
-      orderOf(sort),
-      pageStart,
-      (start) => page[form]({ ...values, ...start }),
-      () => whole({ ...values, limit: 0 }),
-    )
+    readPage(db, sort, pageStart, { page: page[form], whole }, values)
   for (const form of ['small', 'listed'] as const) {
     const found = await read(form, start)
     if (found.rows.length > 0 || !found.isCut) return found
@@ -85,62 +67,40 @@ export async function listOrders(context: RequestContext, query: OrderList, star
   return { ...alone, isCut: start.limit > 1 && alone.next !== null }
 }
 
-type Variant = Pick<OrderList, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
-type Filter = 'client_id' | 'status' | 'statuses' | 'from' | 'to' | 'updated_since' | 'external_id'
-type Values = ListValues & Placeholders<never, Filter | 'text' | 'match' | 'slot' | 'isLong'>
-
-const orderOf = (sort: OrderList['sort']): Sort => (sort ? sortOf(sort) : { column: 'created_date', direction: 'DESC' })
+type Variant = Pick<List, 'sort' | 'deleted'> & { expand: readonly Expansion[]; isFar: boolean }
+type Filter = 'client_id' | 'status' | 'statuses' | 'from' | 'to'
+type Values = List['p'] & Placeholders<never, Filter | 'text' | 'match' | 'slot'>
 
 const statements = perVariant((variant: Variant) => ({
   page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
-  whole: prepare((p: Values) => wholeOf(listOf(variant, p, true), sql`companies.order_count`)),
+  whole: prepare((p: Values) => wholeOf(listOf(variant, p, true))),
 }))
 
-/** The name of the primary key. */
-const BY_ID = 'sqlite_autoindex_orders_1'
-
 function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): List {
-  const order = orderOf(sort)
-  const isNewestFirst = order.column === 'created_date'
+  const isNewestFirst = sort === '-created_date'
   const hasClient = p.client_id && sql`orders.client_id = ${p.client_id}`
-  const hasChangedSince = p.updated_since && sql`orders.updated_at >= ${p.updated_since}`
-  const hasExternalId = p.external_id && sql`orders.external_id = ${p.external_id}`
   const isFrom = p.from && sql`orders.created_date >= ${p.from}`
   const isTo = p.to && sql`orders.created_date <= ${p.to}`
   const days = [isFrom, isTo].filter((condition) => condition !== undefined)
   const hasStatus = statusCondition(p, isTotal)
-  const search = p.text && { hits: (limit: SQL) => hitsOf(p, limit), condition: hasText(p.text), isLong: !!p.isLong }
-  const isOfClient = (flag: Flag) => flag === 0 && p.client_id
-  const indexOf = (flag: Flag, column: Sort['column']) => {
-    if (column === 'id' && flag === 0) return BY_ID
-    return `orders_${flag ? 'deleted' : 'live'}${column === 'created_date' ? '' : `_${column.replace('_at', '')}`}`
-  }
+  const ofStatus = hasStatus && { index: 'orders_of_status', condition: hasStatus }
+  // No index has deleted orders by client, status or text.
+  const ofFilter = hasClient ? { index: 'orders_of_client', isFew: true } : ofStatus
   return {
     table: 'orders',
-    sort: order,
-    flags: DELETED[deleted],
-    filters: [hasClient, hasStatus, ...days, hasChangedSince, hasExternalId],
-    search,
-    index: (flag) => {
-      if (isOfClient(flag)) return 'orders_of_client'
-      return flag === 0 && hasStatus && isNewestFirst ? 'orders_of_status' : indexOf(flag, order.column)
-    },
-    idIndex: BY_ID,
+    sort,
+    deleted,
+    filters: [hasClient, hasStatus, ...days],
+    search: p.text && { hits: (limit) => hitsOf(p, limit), condition: hasText(p.text) },
+    live: hasClient || isNewestFirst ? ofFilter : undefined,
     source: (flag) => {
-      if (hasExternalId) return { index: 'orders_external_id', condition: hasExternalId }
-      // A client's orders are few, and no index has deleted ones by client, status or text.
-      if (isOfClient(flag)) return undefined
-      if (search && flag === 0) return search
-      if (hasChangedSince && order.column !== 'updated_at') {
-        return { index: indexOf(flag, 'updated_at'), condition: hasChangedSince }
-      }
       if (isNewestFirst) return undefined
-      if (hasStatus && flag === 0) return { index: 'orders_of_status', condition: hasStatus }
+      if (ofStatus && flag === 0) return ofStatus
       if (days.length === 0) return undefined
-      return { index: indexOf(flag, 'created_date'), condition: sql.join(days, sql` AND `) }
+      return { index: flag ? 'orders_deleted' : 'orders_live', condition: sql.join(days, sql` AND `) }
     },
     walk:
-      p.statuses && !p.client_id && isNewestFirst && !isFar
+      p.statuses && !hasClient && isNewestFirst && !isFar
         ? (flag, ...walked) => (flag === 0 ? walkStatuses(p, ...walked) : undefined)
         : undefined,
     p,
