@@ -32,48 +32,38 @@ export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_00
 /** Limits the companies that one sweep starts of a database: an invocation makes at most 1,000 calls. */
 const STARTED_AT_ONCE = 100
 
-/** Some companies with an accounting event that is due and may be delivered. */
-export async function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
+/** Some companies whose deliveries run, with a row of a table for which `isDue` holds. */
+async function listDelivering(db: Database, table: typeof integrations | typeof webhookEndpoints, isDue: SQL) {
+  const runs = sql`${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0 AND ${isHere}`
   const query = orm
-    .select({ companyId: integrations.company_id })
-    .from(integrations)
-    .where(
-      sql`${integrations.kind} = 'accounting_sync' AND ${integrations.enabled} = 1
-        AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${integrations.company_id}
-          AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
-        AND EXISTS (SELECT 1 FROM companies AS c
-          WHERE c.id = ${integrations.company_id} AND c.suspended = 0 AND c.deliveries_paused = 0
-            AND c.database IS NULL)
-        AND ${isSettled(sql`${integrations.company_id}`)}
-        AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${integrations.company_id}
-          AND (c.stopped_for = ${integrations.updated_at} OR c.paused_until > ${nowMs}))`,
-    )
+    .selectDistinct({ id: table.company_id })
+    .from(table)
+    .innerJoin(companies, sql`${companies.id} = ${table.company_id} AND ${runs}`)
+    .where(isDue)
     .orderBy(sql`random()`)
     .limit(STARTED_AT_ONCE)
   const [rows] = await db.read([query])
-  return rows.map((row) => row.companyId)
+  return rows.map(({ id }) => id)
+}
+
+/** Some companies with an accounting event that is due and may be delivered. */
+export function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
+  const { company_id, kind, enabled, updated_at } = integrations
+  const isDue = sql`${kind} = 'accounting_sync' AND ${enabled} = 1
+    AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${company_id}
+      AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
+    AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${company_id}
+      AND (c.stopped_for = ${updated_at} OR c.paused_until > ${nowMs}))`
+  return listDelivering(db, integrations, isDue)
 }
 
 /** Some companies with changes that are to be delivered to a webhook endpoint now. */
-export async function listWebhookCompanies(db: Database, nowMs: number): Promise<number[]> {
-  const { company_id, id } = webhookEndpoints
-  const query = orm
-    .selectDistinct({ companyId: company_id })
-    .from(webhookEndpoints)
-    .innerJoin(
-      companies,
-      sql`${companies.id} = ${company_id} AND ${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0 AND ${isHere}`,
-    )
-    .where(
-      sql`${webhookEndpoints.enabled} = 1 AND (
-        ${companies.last_change} > ${webhookEndpoints.position} OR ${webhookEndpoints.replay_end} IS NOT NULL
-        OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
-          AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`,
-    )
-    .orderBy(sql`random()`)
-    .limit(STARTED_AT_ONCE)
-  const [rows] = await db.read([query])
-  return rows.map((row) => row.companyId)
+export function listWebhookCompanies(db: Database, nowMs: number): Promise<number[]> {
+  const { company_id, id, enabled, position, replay_end } = webhookEndpoints
+  const isDue = sql`${enabled} = 1 AND (${companies.last_change} > ${position} OR ${replay_end} IS NOT NULL
+    OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
+      AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`
+  return listDelivering(db, webhookEndpoints, isDue)
 }
 
 /** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
