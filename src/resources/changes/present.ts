@@ -11,12 +11,6 @@ export function presentChange({ type, entity_id, operation, version, at, ...more
   const id = Number(entity_id)
   if (operation === 'status_changed') return { type: 'orders', id, operation, ...fields, old_status_id, new_status_id }
   if (type !== 'email_threads') return { type, id, operation, ...fields }
-  return {
-    type,
-    id: entity_id,
-    account_email: account_email ?? '',
-    legacy_thread_id: legacy_thread_id ?? '',
-    operation,
-    ...fields,
-  }
+  const thread = { account_email: account_email ?? '', legacy_thread_id: legacy_thread_id ?? '' }
+  return { type, id: entity_id, ...thread, operation, ...fields }
 }
