@@ -64,8 +64,8 @@ export interface List {
   live?: { index: string; isFew?: boolean } | undefined
   /** Finds the rows of a flag by a filter of this list where that is likely to be less work. */
   source?: (flag: Flag) => Indexed | undefined
-  /** Replaces the walk of an index: selects `page_id` and `sort_value` of a part of the first `end` rows. */
-  walk?: ((flag: Flag, conditions: SQL, end: SQL, limit: SQL) => SQL | undefined) | undefined
+  /** Replaces the walk of `live`: selects `page_id` and `sort_value` of a part of the first `end` rows. */
+  walk?: ((conditions: SQL, end: SQL, limit: SQL) => SQL) | undefined
   p: Placeholders<'companyId' | 'limit', Optional>
 }
 
@@ -135,8 +135,9 @@ export function idsOfPage(list: List) {
     const isOnPage = [isAfter(key, id), p.sequence && sql`${id} NOT IN (SELECT id FROM changed)`]
     const conditions = allOf([isListed(list, flag), ...isOnPage])
     const walked = sql`${selected} FROM ${table} INDEXED BY ${walkedIndex(list, flag)} WHERE ${conditions}`
+    const ownWalk = flag === 0 ? list.walk : undefined
     const walk = (limit: SQL) =>
-      sql`SELECT * FROM (${list.walk?.(flag, conditions, end, limit) ?? sql`${walked} ORDER BY ${order} ${limit}`})`
+      sql`SELECT * FROM (${ownWalk?.(conditions, end, limit) ?? sql`${walked} ORDER BY ${order} ${limit}`})`
     const source = sourceOf(list, flag)
     // SQLite merges plain branches in the order of their indexes, and reads no further than the page.
     if (!source) return [isMerged && !list.walk ? walked : walk(firstIf())]

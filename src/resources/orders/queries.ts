@@ -86,6 +86,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
   const ofStatus = hasStatus && { index: 'orders_of_status', condition: hasStatus }
   // No index has deleted orders by client, status or text.
   const ofFilter = hasClient ? { index: 'orders_of_client', isFew: true } : ofStatus
+  const isWalked = p.statuses && !hasClient && isNewestFirst && !isFar
   return {
     table: 'orders',
     sort,
@@ -99,10 +100,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
       if (days.length === 0) return undefined
       return { index: flag ? 'orders_deleted' : 'orders_live', condition: sql.join(days, sql` AND `) }
     },
-    walk:
-      p.statuses && !hasClient && isNewestFirst && !isFar
-        ? (flag, ...walked) => (flag === 0 ? walkStatuses(p, ...walked) : undefined)
-        : undefined,
+    walk: isWalked ? (...walked) => walkStatuses(p, ...walked) : undefined,
     p,
   }
 }
