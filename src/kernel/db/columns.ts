@@ -18,28 +18,30 @@ export type RowOf<T extends Record<string, SQLiteColumn>> = {
 
 const COUNTED = ['text_bytes', 'stored_bytes'] as const
 
-export const clientColumns = columnsBut(
-  clients,
-  'company_id',
-  'company_name_key',
-  'first_name_key',
-  'last_name_key',
-  'email_key',
-  'phone_key',
-  'phone_digits',
-  'search_text',
-  'accounting_customer_id',
-  'accounting_customer_linked',
-  ...COUNTED,
-)
-
-export const projectColumns = columnsBut(orders, 'company_id', 'title_key', 'number_key', ...COUNTED)
-export const invoiceColumns = columnsBut(invoices, 'company_id', 'created_at', 'updated_at', 'stored_bytes')
-export const itemColumns = columnsBut(invoiceItems, 'company_id', 'search_text', ...COUNTED)
-export const paymentColumns = columnsBut(payments, 'company_id', 'stored_bytes')
-export const artworkColumns = columnsBut(artworks, 'company_id', 'stored_bytes')
-export const taxColumns = columnsBut(taxes, 'company_id', 'deleted', 'accounting_tax_code_id')
-export const statusColumns = columnsBut(orderStatuses, 'company_id', 'deleted')
+/** The columns of each table that its responses are made from. */
+export const COLUMNS = {
+  clients: columnsBut(
+    clients,
+    'company_id',
+    'company_name_key',
+    'first_name_key',
+    'last_name_key',
+    'email_key',
+    'phone_key',
+    'phone_digits',
+    'search_text',
+    'accounting_customer_id',
+    'accounting_customer_linked',
+    ...COUNTED,
+  ),
+  orders: columnsBut(orders, 'company_id', 'title_key', 'number_key', ...COUNTED),
+  invoices: columnsBut(invoices, 'company_id', 'created_at', 'updated_at', 'stored_bytes'),
+  invoice_items: columnsBut(invoiceItems, 'company_id', 'search_text', ...COUNTED),
+  payments: columnsBut(payments, 'company_id', 'stored_bytes'),
+  artworks: columnsBut(artworks, 'company_id', 'stored_bytes'),
+  taxes: columnsBut(taxes, 'company_id', 'deleted', 'accounting_tax_code_id'),
+  order_statuses: columnsBut(orderStatuses, 'company_id', 'deleted'),
+}
 
 /**
  * The columns of a row as one JSON array: cheaper than many columns of several tables, and without clashes of names. D1

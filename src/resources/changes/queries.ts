@@ -1,7 +1,7 @@
 import { getTableColumns, sql } from 'drizzle-orm'
 import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
-import { clientColumns } from '../../kernel/db/columns.ts'
+import { COLUMNS } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, clients, companies, emailThreads } from '../../kernel/db/schema.ts'
 import { orderStatements, presentListed } from '../orders/parts-sql.ts'
@@ -68,7 +68,7 @@ export async function findChanges(
 
 const clientsOf = prepare((p: Placeholders<'companyId' | 'ids'>) =>
   orm
-    .select(clientColumns)
+    .select(COLUMNS.clients)
     .from(clients)
     .where(sql`${clients.company_id} = ${p.companyId} AND ${clients.id} IN (SELECT value FROM json_each(${p.ids}))`),
 )

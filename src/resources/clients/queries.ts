@@ -2,7 +2,7 @@ import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, clientColumns, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
+import { assignments, COLUMNS, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
@@ -11,13 +11,13 @@ import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kerne
 import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { type ClientFields, type ClientList, initial, type NewClient, type WholeClient } from './contract.ts'
 
-export type ClientRow = RowOf<typeof clientColumns>
+export type ClientRow = RowOf<typeof COLUMNS.clients>
 
 export type ClientKey = { clientId: number } | { emailKey: string } | { externalId: string }
 
 type Key = Placeholders<'companyId', 'clientId' | 'emailKey' | 'externalId'>
 
-const clientByKey = prepare((p: Key) => orm.select(clientColumns).from(clients).where(isClient(p)))
+const clientByKey = prepare((p: Key) => orm.select(COLUMNS.clients).from(clients).where(isClient(p)))
 
 export async function findClient({ db, companyId }: CompanyContext, key: ClientKey) {
   const [[row]] = await db.read([clientByKey({ companyId, ...key })])
@@ -39,7 +39,7 @@ export async function listClients(context: RequestContext, query: ClientList, st
 type Variant = Pick<ClientList, 'sort' | 'deleted'>
 type ListedValues = List['p'] & Placeholders<never, 'slot' | 'match' | 'folded' | 'digits'>
 
-const CLIENT = jsonRow(clientColumns)
+const CLIENT = jsonRow(COLUMNS.clients)
 
 const statements = perVariant((variant: Variant) => ({
   page: prepare((p: ListedValues) => {

@@ -1,30 +1,19 @@
 import { and, eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { isoTimeOrNull, type ResponseBody, withIsoTimes } from '../../kernel/api/contract.ts'
 import { mapRows, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import {
-  artworkColumns,
-  clientColumns,
-  invoiceColumns,
-  itemColumns,
-  jsonRow,
-  paymentColumns,
-  projectColumns,
-  type RowOf,
-  statusColumns,
-  taxColumns,
-} from '../../kernel/db/columns.ts'
+import { COLUMNS, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import { type AccountingRow, accountingJson } from '../../kernel/db/outbox.ts'
 import { invoices, orderStatuses, orders, taxes } from '../../kernel/db/schema.ts'
 import type { listOrders, readOrder } from './contract.ts'
 import { EXPANSIONS, type Expansion } from './shapes.ts'
 import { computeTotals, fromCents, lineTotal } from './totals.ts'
 
-const [PROJECT, CLIENT, INVOICE] = [jsonRow(projectColumns), jsonRow(clientColumns), jsonRow(invoiceColumns)]
-const [TAX, STATUS] = [jsonRow(taxColumns), jsonRow(statusColumns)]
+const [PROJECT, CLIENT, INVOICE] = [jsonRow(COLUMNS.orders), jsonRow(COLUMNS.clients), jsonRow(COLUMNS.invoices)]
+const [TAX, STATUS] = [jsonRow(COLUMNS.taxes), jsonRow(COLUMNS.order_statuses)]
 const LISTS = {
-  invoice_items: jsonRow(itemColumns),
-  payments: jsonRow(paymentColumns),
-  artworks: jsonRow(artworkColumns),
+  invoice_items: jsonRow(COLUMNS.invoice_items),
+  payments: jsonRow(COLUMNS.payments),
+  artworks: jsonRow(COLUMNS.artworks),
 }
 
 type ListName = keyof typeof LISTS
@@ -232,17 +221,17 @@ function presentInvoice(order: OrderRow) {
   return { ...columns, discount_amount: fromCents(discount_hundredths), ...totals }
 }
 
-export function presentItem(item: RowOf<typeof itemColumns>) {
+export function presentItem(item: RowOf<typeof COLUMNS.invoice_items>) {
   const unit_price = fromCents(item.unit_price_cents)
   // JSON leaves undefined out: a copy without the column would take longer.
   return { ...item, unit_price_cents: undefined, deleted: false, unit_price, total: fromCents(lineTotal(item)) }
 }
 
-export function presentPayment({ amount_cents, ...payment }: RowOf<typeof paymentColumns>) {
+export function presentPayment({ amount_cents, ...payment }: RowOf<typeof COLUMNS.payments>) {
   return { ...payment, amount: fromCents(amount_cents) }
 }
 
-function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof artworkColumns>) {
+function presentArtwork({ placements, colors, ...artwork }: RowOf<typeof COLUMNS.artworks>) {
   return { ...artwork, placements: JSON.parse(placements), colors: JSON.parse(colors) }
 }
 

@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, insertRow, jsonRow, paymentColumns } from '../../kernel/db/columns.ts'
+import { assignments, COLUMNS, insertRow, jsonRow } from '../../kernel/db/columns.ts'
 import { type KeyName, resultStatement, type Write } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
@@ -15,7 +15,7 @@ import { changedJson, changedOrder, isInvoice, isLive, isOrder, type PAYMENTS, v
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 
-const PAYMENT = jsonRow(paymentColumns)
+const PAYMENT = jsonRow(COLUMNS.payments)
 
 /** A change of a payment raises the version of the order. Without `paymentId` the payment is a new one. */
 const paymentWrite = (action: 'create' | 'update' | 'delete') =>

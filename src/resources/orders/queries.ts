@@ -1,7 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import { statusColumns, taxColumns } from '../../kernel/db/columns.ts'
+import { COLUMNS } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
@@ -33,12 +33,13 @@ export async function findPayments({ db, companyId }: CompanyContext, orderId: n
 export async function findStatuses({ db, companyId }: CompanyContext) {
   const { company_id, deleted, position, id } = orderStatuses
   const isListed = sql`${company_id} = ${companyId} AND ${deleted} = 0`
-  return (await db.read([orm.select(statusColumns).from(orderStatuses).where(isListed).orderBy(position, id)]))[0]
+  const query = orm.select(COLUMNS.order_statuses).from(orderStatuses).where(isListed)
+  return (await db.read([query.orderBy(position, id)]))[0]
 }
 
 export async function findTaxes({ db, companyId }: CompanyContext) {
   const isListed = sql`${taxes.company_id} = ${companyId} AND ${taxes.deleted} = 0`
-  return (await db.read([orm.select(taxColumns).from(taxes).where(isListed).orderBy(taxes.id)]))[0]
+  return (await db.read([orm.select(COLUMNS.taxes).from(taxes).where(isListed).orderBy(taxes.id)]))[0]
 }
 
 /** Up to so many orders of each status are gathered for a page of several. */

@@ -1,11 +1,13 @@
 import { and, desc, eq, getTableColumns, inArray, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
-import { itemColumns } from '../../kernel/db/columns.ts'
+import { COLUMNS } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { catalogItems, integrations, invoiceItems, invoices } from '../../kernel/db/schema.ts'
 import { idOf, inSlot, wordsSearch } from '../../kernel/db/search.ts'
 import { type SupplierName, suppliers } from './contract.ts'
+
+const { invoice_items: lineColumns } = COLUMNS
 
 const MAX_FOUND = 50
 const NEWEST = 20
@@ -29,7 +31,7 @@ export async function searchOwn(context: RequestContext, q: string, isWanted: (s
   const items = search ? matchingItems(search) : newest.limit(NEWEST)
   const [local, lines, integrations] = await context.db.read([
     isWanted('local') ? items : orm.select().from(catalogItems).where(NOTHING),
-    isWanted('lines') && search ? matchingLines(search) : orm.select(itemColumns).from(invoiceItems).where(NOTHING),
+    isWanted('lines') && search ? matchingLines(search) : orm.select(lineColumns).from(invoiceItems).where(NOTHING),
     selectIntegrations(context, KINDS),
   ])
   return { items: local, lines, integrations }
@@ -52,7 +54,7 @@ const matchingItems = prepare((p: Search) =>
 
 const matchingLines = prepare((p: Search) =>
   orm
-    .select(itemColumns)
+    .select(lineColumns)
     .from(sql`invoice_items_fts`)
     .innerJoin(invoiceItems, sql`${invoiceItems.id} = ${idOf(sql`invoice_items_fts.rowid`)}`)
     .where(and(isHit(sql`invoice_items_fts`, sql`${invoiceItems.search_text}`, p), isVisibleLineOf(p.companyId)))
@@ -67,7 +69,7 @@ function isHit(index: SQL, text: SQL, { match, slot, compared }: Search): SQL {
 
 export async function findInvoiceItem({ db, companyId }: CompanyContext, id: number) {
   const isItem = and(eq(invoiceItems.id, id), isVisibleLineOf(companyId))
-  const [[row]] = await db.read([orm.select(itemColumns).from(invoiceItems).where(isItem)])
+  const [[row]] = await db.read([orm.select(lineColumns).from(invoiceItems).where(isItem)])
   return row
 }
 

@@ -1,16 +1,7 @@
 import { applyD1Migrations } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, inject, it } from 'vitest'
-import {
-  artworkColumns,
-  clientColumns,
-  invoiceColumns,
-  itemColumns,
-  paymentColumns,
-  projectColumns,
-  statusColumns,
-  taxColumns,
-} from '../../../src/kernel/db/columns.ts'
+import { COLUMNS } from '../../../src/kernel/db/columns.ts'
 import { migrate, removeEverything, sql } from '../../support/app.ts'
 import { runEverything } from '../../support/every-statement.ts'
 import { type Call, recordSql, replay } from '../../support/record-sql.ts'
@@ -37,17 +28,6 @@ const FILE = './fixtures/released-sql.json'
 const MAX_CHARACTERS = 20_000
 const release: Release = JSON.parse(text)
 const calls: Call[] = release.calls.map((call) => call.map(([at, params]) => [release.texts[at] ?? '', params]))
-
-const ROWS = {
-  clients: clientColumns,
-  orders: projectColumns,
-  invoices: invoiceColumns,
-  invoice_items: itemColumns,
-  payments: paymentColumns,
-  artworks: artworkColumns,
-  taxes: taxColumns,
-  order_statuses: statusColumns,
-}
 
 async function migrateTo(migration: string): Promise<void> {
   await removeEverything()
@@ -78,7 +58,7 @@ describe.skipIf(inject('recordsRelease'))('the statements of the last release', 
   })
 
   // A repeated request may get a result that the last release stored, whose columns have no names.
-  it.each(Object.entries(ROWS))('have the columns of %s where the present code reads them', (table, columns) => {
+  it.each(Object.entries(COLUMNS))('have the columns of %s where the present code reads them', (table, columns) => {
     const column = String.raw`(printf\('%!\.17g', )?"${table}"\."\w+"\)?`
     const row = new RegExp(String.raw`json_array\("${table}"\."id"(, ${column})*`, 'g')
     const rows = new Set(release.texts.flatMap((one) => one.match(row) ?? []))
