@@ -6,8 +6,8 @@ import { artworks, clients, invoiceItems, invoices, orderStatuses, orders, payme
 
 type Columns<T extends SQLiteTable> = T['_']['columns']
 
-function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: K[]): Omit<Columns<T>, K> {
-  const names = new Set<unknown>(hidden)
+function columnsBut<T extends SQLiteTable, K extends keyof Columns<T>>(table: T, ...hidden: (readonly K[])[]) {
+  const names = new Set<unknown>(hidden.flat())
   const shown = Object.entries(getTableColumns(table)).filter(([name]) => !names.has(name))
   return Object.fromEntries(shown) as Omit<Columns<T>, K>
 }
@@ -22,25 +22,16 @@ const COUNTED = ['text_bytes', 'stored_bytes'] as const
 export const COLUMNS = {
   clients: columnsBut(
     clients,
-    'company_id',
-    'company_name_key',
-    'first_name_key',
-    'last_name_key',
-    'email_key',
-    'phone_key',
-    'phone_digits',
-    'search_text',
-    'accounting_customer_id',
-    'accounting_customer_linked',
-    ...COUNTED,
+    ['company_id', 'company_name_key', 'first_name_key', 'last_name_key', 'email_key', 'phone_key', 'phone_digits'],
+    ['search_text', 'accounting_customer_id', 'accounting_customer_linked', ...COUNTED],
   ),
-  orders: columnsBut(orders, 'company_id', 'title_key', 'number_key', ...COUNTED),
-  invoices: columnsBut(invoices, 'company_id', 'created_at', 'updated_at', 'stored_bytes'),
-  invoice_items: columnsBut(invoiceItems, 'company_id', 'search_text', ...COUNTED),
-  payments: columnsBut(payments, 'company_id', 'stored_bytes'),
-  artworks: columnsBut(artworks, 'company_id', 'stored_bytes'),
-  taxes: columnsBut(taxes, 'company_id', 'deleted', 'accounting_tax_code_id'),
-  order_statuses: columnsBut(orderStatuses, 'company_id', 'deleted'),
+  orders: columnsBut(orders, ['company_id', 'title_key', 'number_key', ...COUNTED]),
+  invoices: columnsBut(invoices, ['company_id', 'created_at', 'updated_at', 'stored_bytes']),
+  invoice_items: columnsBut(invoiceItems, ['company_id', 'search_text', ...COUNTED]),
+  payments: columnsBut(payments, ['company_id', 'stored_bytes']),
+  artworks: columnsBut(artworks, ['company_id', 'stored_bytes']),
+  taxes: columnsBut(taxes, ['company_id', 'deleted', 'accounting_tax_code_id']),
+  order_statuses: columnsBut(orderStatuses, ['company_id', 'deleted']),
 }
 
 /**

@@ -18,6 +18,7 @@ const feedOf = { last: companies.last_change, feed: companies.created_at }
 export type ChangePage = Awaited<ReturnType<typeof findChanges>>
 
 const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(changes)
+const { account_email, legacy_thread_id } = emailThreads
 
 const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'limit'>) => {
   const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = ${p.companyId})`
@@ -29,11 +30,7 @@ const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'li
       .from(companies)
       .where(sql`${companies.id} = ${p.companyId}`),
     orm
-      .select({
-        ...feedColumns,
-        account_email: emailThreads.account_email,
-        legacy_thread_id: emailThreads.legacy_thread_id,
-      })
+      .select({ ...feedColumns, account_email, legacy_thread_id })
       .from(changes)
       .leftJoin(
         emailThreads,
