@@ -30,10 +30,7 @@ export type Handler<C extends Contract> = (
   lease: Lease,
 ) => Promise<Result<C> | Response>
 
-/**
- * A contract behind the gate: permission, path, query, body, key, handler. The handler's value is sent as JSON, a
- * `Response` unchanged.
- */
+/** Checks permission, path, query, body and key. The handler's value is sent as JSON, a `Response` unchanged. */
 export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
 
@@ -193,10 +190,7 @@ const EXPOSED =
 /** Paths that other origins may not read: their callers are signed in by the browser. */
 export const OWN_ORIGIN = /^\/(admin|settings)(\/|$)/
 
-/**
- * The headers that every response has. A response is built with them, since each header that is set afterwards is a call
- * out of the isolate.
- */
+/** The headers of every response, which is built with them: each that is set later is a call out of the isolate. */
 function commonHeaders(c: Context<AppEnv>): Record<string, string> {
   const context = c.get('context')
   const bookmark = context?.db.bookmark()

@@ -27,11 +27,7 @@ export function cursorScope({ operationId }: Contract, context: PageContext, fil
   return { companyId, credentialsKey, now, query: [operationId, Object.entries(filters).sort()] }
 }
 
-/**
- * Reads the cursor of a list's query and writes the next one; each is valid only with the same filters and order.
- *
- * @throws ApiError 400 when the query's cursor is not usable
- */
+/** Reads a list's cursor and writes the next one, valid only with the same filters and order. @throws ApiError 400 */
 export function openList(contract: Contract, query: PageQuery, context: PageContext) {
   const { page: _page, per_page: _perPage, cursor, expand: _expand, ...listed } = query
   const scope = cursorScope(contract, context, listed)
@@ -51,8 +47,6 @@ export function openList(contract: Contract, query: PageQuery, context: PageCont
 /**
  * Extends {@link openList} to lists with numbered pages. A cursor contains its page's number, and the total and time of
  * the first page.
- *
- * @throws ApiError 400 when the query's cursor is not usable
  */
 export function openPage(contract: Contract, query: PageQuery, context: RequestContext) {
   const { page: sentPage = 1, per_page } = query

@@ -39,11 +39,7 @@ export type Statements = readonly [Statement, ...Statement[]]
 type ResultOf<S> = S extends Filled<infer R> ? R : S extends Query ? S['_']['result'] : never
 export type Results<T extends readonly Statement[]> = { -readonly [K in keyof T]: ResultOf<T[K]> }
 
-/**
- * A statement of SQL that Drizzle cannot express. Its columns have the names that it gives them.
- *
- * @param query a text, for statements of every request, costs nothing to build
- */
+/** A statement that Drizzle cannot express; its columns are as it names them. A text costs nothing to build. */
 export function statement<Row = Record<string, Value>>(query: SQL | string, ...params: Value[]): Filled<Row[]> {
   if (typeof query !== 'string') return { prepared: orm.all(query), values: {} }
   const prepared: Prepared = {

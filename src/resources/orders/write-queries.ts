@@ -34,10 +34,7 @@ import {
   versionGuard,
 } from './write-sql.ts'
 
-/**
- * The values of the fields that are sent, by column, with the lists as JSON, and whether an accounting event is
- * requested.
- */
+/** The values of the sent fields by column, the lists as JSON, and whether an accounting event is requested. */
 function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
   const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
   const texts = lineSearchTexts(invoice_items ?? [])

@@ -39,10 +39,7 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }
 
-/**
- * Searches the database, the cache and the suppliers concurrently. A source that fails or misses the deadline is
- * reported in `sources` and never makes the search throw.
- */
+/** Searches all sources concurrently. One that fails or misses the deadline is named in `sources`, and not thrown. */
 async function searchProducts(context: RequestContext, query: Input<typeof contract.searchProducts>['query']) {
   const deadline = Date.now() + SEARCH_MS
   // Control characters match nothing, so a text of only these is blank.
