@@ -55,11 +55,7 @@ export function openPage(contract: Contract, query: PageQuery, context: RequestC
   if (context.now - Number(beganAt) * 1000 > WALK_MAX_MS) {
     throw refusal('is of a list that was begun 30 days ago: begin again without it')
   }
-  const start = {
-    limit: per_page,
-    offset: list.after ? 0 : (sentPage - 1) * per_page,
-    after: list.after && after,
-  }
+  const start = { limit: per_page, offset: (sentPage - 1) * per_page, after: list.after && after }
 
   async function pagination({ total: counted, next }: { total: number | null; next: CursorPosition | null }) {
     const total = Number(counted ?? firstTotal)

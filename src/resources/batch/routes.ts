@@ -97,11 +97,10 @@ function find(sent: contract.BatchOperation) {
 
 /** @throws ApiError as the operation's own request would return it */
 function inputOf(operation: Operation, params: unknown, body: unknown) {
-  const { invalidParams, bodyLimitBytes, ...schemas } = operation.contract
+  const { invalidParams, bodyLimitBytes = Infinity, ...schemas } = operation.contract
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
-  const bytes = bodyLimitBytes === undefined ? 0 : Buffer.byteLength(JSON.stringify(body ?? null))
-  if (bodyLimitBytes !== undefined && bytes > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
+  if (Buffer.byteLength(JSON.stringify(body ?? null)) > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
   const parsedBody = schemas.body?.safeParse(body)
   if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
   return { params: parsedParams?.data, query: {}, body: parsedBody?.data }
