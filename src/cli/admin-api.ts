@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
-import { type Issue, readApiError } from '../client/errors.ts'
+import { ApiError, chooseDelayMs, type Issue, readApiError, unexpectedAnswer } from '../client/errors.ts'
 import { parseJson } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
@@ -30,22 +30,15 @@ export class AdminError extends CommandError {
   /** The HTTP status of the API's response; 0 without one. */
   readonly status: number
   readonly issues: readonly Issue[]
-  /** After which the request is sent again; null where it must not be. */
-  readonly retryMs: number | null
 
-  constructor(message: string, retryMs: number | null, status = 0, issues: readonly Issue[] = []) {
+  constructor(message: string, { status, issues }: Pick<ApiError, 'status' | 'issues'>) {
     super(message)
     this.status = status
     this.issues = issues
-    this.retryMs = retryMs
   }
 }
 
-const ATTEMPTS_MAX = 4
-/** Before the next attempt, where the service names no pause. */
-const RETRY_MS = 500
-/** Where the service names a longer pause, its error is reported. */
-const PAUSE_MAX_MS = 65_000
+const RETRIES_MAX = 3
 
 const listPage = z.object({
   data: z.array(z.unknown()),
@@ -54,32 +47,36 @@ const listPage = z.object({
 
 export type AdminApi = ReturnType<typeof openAdminApi>
 
-/** @throws AdminError for an error response, and when there is no service of this kind at the address */
+/**
+ * Requests are retried by the rules of the client package.
+ * @throws AdminError for an error response, and when there is no service of this kind at the address
+ */
 export function openAdminApi(service: Service) {
-  async function retry<T>(run: () => Promise<T>): Promise<T> {
-    for (let attempt = 1; ; attempt++) {
+  async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
+    // Another request is as a conditional PUT: carried out without a response, it must not run again.
+    const isConditionalPut = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
+    for (let retries = 0; ; retries++) {
       try {
         return await run()
       } catch (error) {
-        const retryMs = error instanceof AdminError ? error.retryMs : null
-        if (retryMs === null || retryMs > PAUSE_MAX_MS || attempt === ATTEMPTS_MAX) throw error
-        await sleep(retryMs * (1 + Math.random() / 4))
+        if (!(error instanceof ApiError)) throw error
+        const delayMs = chooseDelayMs(error, retries, Math.random(), { isConditionalPut })
+        if (delayMs === null || retries === RETRIES_MAX) throw toAdminError(service, error, isConditionalPut)
+        await sleep(delayMs)
       }
     }
   }
 
-  const open = (contract: Contract, request: RequestOf<Contract>) => retry(() => send(service, contract, request))
+  const open = (contract: Contract, request: RequestOf<Contract>) =>
+    retry(contract, request, () => send(service, contract, request))
 
   async function call<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<ResponseBody<C>> {
-    return retry(async () => {
+    return retry(contract, request, async () => {
       const response = await send(service, contract, request)
-      const text = await response.text().catch(() => {
-        throw wasCut(service, retryMsOf(contract, request))
-      })
-      const body = parseJson(text)
+      const body = parseJson(await response.text().catch(wasCut))
       const { error } = contract.response.safeParse(body)
       // A newer service may have added fields.
-      if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw isOther(service, response, null)
+      if (error?.issues.some(({ code }) => code !== 'unrecognized_keys')) throw unexpectedAnswer('Another response')
       return body as ResponseBody<C>
     })
   }
@@ -104,7 +101,7 @@ export function openAdminApi(service: Service) {
   return { open, call, find, list }
 }
 
-/** @throws AdminError */
+/** @throws ApiError for an error response or a lost connection, CommandError where there is no service */
 async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {
   const { method, path } = contract
   const { params = {}, query = {}, body } = request
@@ -117,39 +114,32 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
     // A string is JSON already, to be sent as it is.
     body: typeof body === 'string' ? body : JSON.stringify(body),
   }
-  const retryMs = retryMsOf(contract, request)
   const response = await fetch(url, { method, headers, redirect: 'manual', ...content }).catch((error: unknown) => {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
-    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') throw wasCut(service, retryMs)
-    throw new AdminError(`${service.url} cannot be reached (${code}).`, null)
+    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') return wasCut()
+    throw new CommandError(`${service.url} cannot be reached (${code}).`)
   })
   if (response.ok) return response
-  const error = readApiError(response, parseJson(await response.text().catch(() => '')))
-  const { status, code, message, issues, retryAfterSeconds } = error
-  if (code === 'unexpected_answer') throw isOther(service, response, status >= 500 ? retryMs : null)
-  const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${service.url}` : message
-  const isBusy = (status === 429 || status === 503) && retryAfterSeconds !== null
-  const pauseMs = isBusy ? retryAfterSeconds * 1000 : status === 503 ? retryMs : null
-  throw new AdminError(text.replace(/\.?$/, '.'), pauseMs, status, issues)
+  throw readApiError(response, parseJson(await response.text().catch(() => '')))
 }
 
-/** Milliseconds before a request without a response is sent again; null for one that must not run twice. */
-function retryMsOf({ method }: Contract, { isRepeatable }: RequestOf<Contract>): number | null {
-  return (method !== 'POST' && method !== 'DELETE') || isRepeatable ? RETRY_MS : null
+function wasCut(): never {
+  throw new ApiError({ status: 0, code: 'network_error', message: 'The connection ended early' })
 }
 
-const adviceFor = (retryMs: number | null) =>
-  retryMs === null ? ' It may have been carried out: look with `list` before you repeat it.' : ''
-
-function wasCut({ url }: Service, retryMs: number | null): AdminError {
-  return new AdminError(`${url} ended the connection before its response was complete.${adviceFor(retryMs)}`, retryMs)
-}
-
-function isOther({ url }: Service, { status }: Response, retryMs: number | null): AdminError {
-  const isRedirect = status >= 300 && status < 400
-  const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
-  const advice = status >= 500 ? adviceFor(retryMs) : ''
-  return new AdminError(`${url} did not respond as this service does (HTTP ${status})${hint}.${advice}`, retryMs)
+/** The error in the words of the command line. */
+function toAdminError({ url }: Service, error: ApiError, isUnrepeatable: boolean): AdminError {
+  const { status, code, message } = error
+  const advice = isUnrepeatable ? ' It may have been carried out: look with `list` before you repeat it.' : ''
+  const hint = status >= 300 && status < 400 ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
+  if (status === 0)
+    return new AdminError(`${url} ended the connection before its response was complete.${advice}`, error)
+  if (code === 'unexpected_answer') {
+    const other = `${url} did not respond as this service does (HTTP ${status})${hint}.`
+    return new AdminError(`${other}${status >= 500 ? advice : ''}`, error)
+  }
+  const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : message
+  return new AdminError(text.replace(/\.?$/, '.'), error)
 }

@@ -140,7 +140,7 @@ describe('a file that cannot be imported', () => {
   const service = {
     call: async ({ operationId }: { operationId: string }) => {
       if (operationId === 'createImport') return { differences: [] }
-      throw new AdminError('The thread is in the database.', null, 409)
+      throw new AdminError('The thread is in the database.', { status: 409, issues: [] })
     },
   } as unknown as Connection
   const lines = (...texts: string[]) =>
