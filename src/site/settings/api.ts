@@ -1,4 +1,6 @@
 import type * as z from 'zod/mini'
+import { ApiError, readApiError } from '../../client/errors.ts'
+import { parseJson } from '../../client/transport.ts'
 import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
 import type * as companies from '../../operation/admin/companies/contract.ts'
 import type * as integrations from '../../operation/admin/integrations/contract.ts'
@@ -32,21 +34,6 @@ type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown>
 
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
 
-/** A refusal by the API, or a missing response. */
-export class RequestError extends Error {
-  readonly requestId: string | null
-  /** Nothing was changed. */
-  readonly isRefusal: boolean
-  readonly issues: readonly { path: string; message: string }[]
-
-  constructor(message: string, response?: Response, issues: RequestError['issues'] = []) {
-    super(message)
-    this.requestId = response?.headers.get('x-request-id') ?? null
-    this.isRefusal = response !== undefined && response.status < 500
-    this.issues = issues
-  }
-}
-
 class SignedOutError extends Error {}
 
 export const readMe = (): Promise<Me> => send('GET /me', {})
@@ -78,8 +65,8 @@ export function openCompany(companyId: number) {
 
 type Parts = { params?: Record<string, Text>; query?: Record<string, Text>; body?: unknown }
 
-/** @returns the JSON of the response @throws RequestError, or SignedOutError when a new sign-in is needed */
-async function send(endpoint: string, { params = {}, query = {}, body }: Parts) {
+/** @returns the JSON of the response @throws ApiError, or SignedOutError when a new sign-in is needed */
+async function send<Body>(endpoint: string, { params = {}, query = {}, body }: Parts): Promise<Body> {
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
   const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
@@ -90,23 +77,14 @@ async function send(endpoint: string, { params = {}, query = {}, body }: Parts) 
     headers: { accept: 'application/json', ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   })
-    .then(async (response) => [response, parse(await response.text())] as const)
+    .then(async (response) => [response, parseJson(await response.text())] as const)
     .catch(() => {
       const advice = method === 'GET' ? 'check the connection and try again' : 'close this and look whether it was done'
-      throw new RequestError(`There was no response: ${advice}.`)
+      throw new ApiError({ status: 0, code: 'network_error', message: `There was no response: ${advice}.` })
     })
   if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
-  if (response.ok && json !== null) return json
-  const message = json?.error?.message ?? `The service responded with status ${response.status}.`
-  throw new RequestError(message, response, json?.error?.details?.issues)
-}
-
-function parse(text: string) {
-  try {
-    return JSON.parse(text || '{}')
-  } catch {
-    return null
-  }
+  if (!response.ok || json === undefined) throw readApiError(response, json)
+  return json as Body
 }
 
 export async function showLoaded(element: HTMLElement, content: Promise<Child>): Promise<void> {
@@ -125,7 +103,7 @@ function describe(error: unknown): Child {
       button('Sign in again', () => location.reload()),
     ]
   }
-  if (!(error instanceof RequestError)) {
+  if (!(error instanceof ApiError)) {
     console.error(error)
     return el('p', 'This page failed: reload it.')
   }

@@ -1,4 +1,5 @@
-import { RequestError, showError } from './api.ts'
+import { ApiError } from '../../client/errors.ts'
+import { showError } from './api.ts'
 import { type Attributes, button, type Child, el, type Look, replace } from './dom.ts'
 
 /** The values of a choice with their labels. Values that are numbers come first, in their order. */
@@ -57,7 +58,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
       outcome = done
       if (form.contains(sender)) close()
     } catch (error) {
-      if (!(error instanceof RequestError && error.isRefusal)) outcome = null
+      if (!(error instanceof ApiError && error.status >= 400 && error.status < 500)) outcome = null
       errors.append(showError(error))
       lock(false)
       sender.focus()
