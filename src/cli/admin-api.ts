@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
-import { ApiError, chooseDelayMs, type Issue, readApiError, unexpectedAnswer } from '../client/errors.ts'
+import { ApiError, chooseDelayMs, readApiError, unexpectedAnswer } from '../client/errors.ts'
 import { parseJson } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
@@ -26,18 +26,6 @@ export interface RequestOf<C extends Contract> {
 
 export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
 
-export class AdminError extends CommandError {
-  /** The HTTP status of the API's response; 0 without one. */
-  readonly status: number
-  readonly issues: readonly Issue[]
-
-  constructor(message: string, { status, issues }: Pick<ApiError, 'status' | 'issues'>) {
-    super(message)
-    this.status = status
-    this.issues = issues
-  }
-}
-
 const RETRIES_MAX = 3
 
 const listPage = z.object({
@@ -49,7 +37,7 @@ export type AdminApi = ReturnType<typeof openAdminApi>
 
 /**
  * Requests are retried by the rules of the client package.
- * @throws AdminError for an error response, and when there is no service of this kind at the address
+ * @throws ApiError for an error response, and when there is no service of this kind at the address
  */
 export function openAdminApi(service: Service) {
   async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
@@ -61,7 +49,7 @@ export function openAdminApi(service: Service) {
       } catch (error) {
         if (!(error instanceof ApiError)) throw error
         const delayMs = chooseDelayMs(error, retries, Math.random(), { isConditionalPut })
-        if (delayMs === null || retries === RETRIES_MAX) throw toAdminError(service, error, isConditionalPut)
+        if (delayMs === null || retries === RETRIES_MAX) throw reword(error, service, isConditionalPut)
         await sleep(delayMs)
       }
     }
@@ -83,7 +71,7 @@ export function openAdminApi(service: Service) {
 
   async function find<C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> {
     return call(contract, request).catch((error: unknown) => {
-      if (error instanceof AdminError && error.status === 404) return null
+      if (error instanceof ApiError && error.status === 404) return null
       throw error
     })
   }
@@ -130,16 +118,14 @@ function wasCut(): never {
 }
 
 /** The error in the words of the command line. */
-function toAdminError({ url }: Service, error: ApiError, isUnrepeatable: boolean): AdminError {
-  const { status, code, message } = error
+function reword(error: ApiError, { url }: Service, isUnrepeatable: boolean): ApiError {
+  const { status, code } = error
   const advice = isUnrepeatable ? ' It may have been carried out: look with `list` before you repeat it.' : ''
-  const hint = status >= 300 && status < 400 ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
-  if (status === 0)
-    return new AdminError(`${url} ended the connection before its response was complete.${advice}`, error)
-  if (code === 'unexpected_answer') {
-    const other = `${url} did not respond as this service does (HTTP ${status})${hint}.`
-    return new AdminError(`${other}${status >= 500 ? advice : ''}`, error)
-  }
-  const text = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : message
-  return new AdminError(text.replace(/\.?$/, '.'), error)
+  const isRedirect = status >= 300 && status < 400
+  const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
+  const other = `${url} did not respond as this service does (HTTP ${status})${hint}.${status >= 500 ? advice : ''}`
+  const cut = `${url} ended the connection before its response was complete.${advice}`
+  const named = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : error.message
+  const message = status === 0 ? cut : code === 'unexpected_answer' ? other : named.replace(/\.?$/, '.')
+  return new ApiError({ ...error, message })
 }

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import * as z from 'zod/mini'
+import { ApiError } from '../client/errors.ts'
 // Sets the messages of every schema.
 import '../kernel/http/messages.ts'
 
@@ -147,7 +148,8 @@ export async function runCommand(name: string, help: string, given: Command | Re
     if (isClosedPipe(error)) return
     process.exitCode = 1
     const cause = error instanceof Error ? error.message : String(error)
-    const message = error instanceof CommandError ? cause : `Failed: ${cause}`
+    const isForUser = error instanceof CommandError || error instanceof ApiError
+    const message = isForUser ? cause : `Failed: ${cause}`
     console.error(message.trim().replaceAll(/\s*\n\s*/g, ' '))
   }
 }

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
+import { ApiError } from '../client/errors.ts'
 import { type Contract, isoTime, LAST_INSTANT, type ResponseBody } from '../kernel/api/contract.ts'
-import { AdminError, type Element, type InputOf, type RequestOf } from './admin-api.ts'
+import type { Element, InputOf, RequestOf } from './admin-api.ts'
 import { type Argument, type Arguments, type Command, CommandError, command, nameOf, type Values } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
 
@@ -115,7 +116,7 @@ function fillIn(text: string, values: Record<string, unknown>): string {
 
 /** An error response in the words of the command line. */
 function explain(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): unknown {
-  if (!(error instanceof AdminError)) return error
+  if (!(error instanceof ApiError)) return error
   if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
   const [issue] = error.issues
   const argument = issue && described[issue.path]

@@ -2,13 +2,14 @@ import { createReadStream } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
+import { ApiError } from '../client/errors.ts'
 import { describeSyntax } from '../kernel/http/messages.ts'
 import { createImport, importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import { countFile, type Difference, describeCounts, describeDifferences } from '../operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
 import { readExport, splitSeedFile, threadOf } from '../operation/copies/seed/split.ts'
-import { type AdminApi, AdminError } from './admin-api.ts'
+import type { AdminApi } from './admin-api.ts'
 import { CommandError, resolvePath } from './command.ts'
 
 /** Limits the listed problems of a file, so that its one line stays readable. */
@@ -190,7 +191,7 @@ async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
 
 /** @param remedy of a conflict */
 function explain(name: string, error: unknown, remedy = ''): unknown {
-  if (!(error instanceof AdminError)) return error
+  if (!(error instanceof ApiError)) return error
   const { status, issues, message } = error
   if (status === 409) return new CommandError(`${name}: ${message}${remedy}`)
   const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))

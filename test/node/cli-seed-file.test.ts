@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { type Schema, Validator } from '@cfworker/json-schema'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { AdminError } from '../../src/cli/admin-api.ts'
 import { checkSeed, describeSyntaxError, importCompany, locateValues, readSeedFile } from '../../src/cli/seed-file.ts'
 import type { Connection } from '../../src/cli/target.ts'
+import { ApiError } from '../../src/client/errors.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { writeSeed } from './cli-support.ts'
 
@@ -140,7 +140,7 @@ describe('a file that cannot be imported', () => {
   const service = {
     call: async ({ operationId }: { operationId: string }) => {
       if (operationId === 'createImport') return { differences: [] }
-      throw new AdminError('The thread is in the database.', { status: 409, issues: [] })
+      throw new ApiError({ status: 409, code: 'conflict', message: 'The thread is in the database.' })
     },
   } as unknown as Connection
   const lines = (...texts: string[]) =>
