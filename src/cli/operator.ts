@@ -16,7 +16,12 @@ type Fitting<C extends Contract, A extends Arguments> = {
       : never
 }
 
-interface Rules<A extends Arguments> {
+/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
+interface Row<C extends Contract, A extends Arguments> {
+  contract: C
+  arguments: A & Fitting<C, A>
+  /** A list that takes the id that is the first argument, unique in the deployment: it gives the company. */
+  find?: Contract
   /** @returns why the arguments do not fit together */
   check?: ((values: Values<A>) => string | false) | undefined
   /**
@@ -26,19 +31,9 @@ interface Rules<A extends Arguments> {
   missing?: string | undefined
 }
 
-/** One action as data. Arguments with the names of the contract's parameters and fields are sent as those. */
-interface Row<C extends Contract, A extends Arguments> extends Rules<A> {
-  contract: C
-  arguments: A
-  /** A list that takes the id that is the first argument, unique in the deployment: it gives the company. */
-  find?: Contract
-}
-
-interface Printed<C extends Contract, A extends Arguments> extends Row<C, A> {
-  print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string
-}
-
-export function request<C extends Contract, A extends Arguments>(row: Printed<C, A> & { arguments: Fitting<C, A> }) {
+export function request<C extends Contract, A extends Arguments>(
+  row: Row<C, A> & { print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string },
+) {
   return toCommand(row, async (service, request, values) => {
     console.log(row.print(await service.call(row.contract, request), values, service))
   })
@@ -53,7 +48,7 @@ interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
   after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
 }
 
-export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A> & { arguments: Fitting<C, A> }) {
+export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A>) {
   return toCommand(row, async (service, request, values) => {
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
@@ -70,7 +65,10 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing = 'company_id' in described ? 'There is no company {company_id}.' : '' }: Rules<A> = {},
+  {
+    check,
+    missing = 'company_id' in described ? 'There is no company {company_id}.' : '',
+  }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
