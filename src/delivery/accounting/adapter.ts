@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
-import { classify } from './decisions.ts'
 import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
 import { AccountingError, sendRequest } from './transport.ts'
 
@@ -117,7 +116,7 @@ export class AccountingAdapter {
     const message =
       `Every name tried for the customer "${displayName.slice(0, MAX_NAME_SHOWN)}" belongs to a vendor, an employee or ` +
       'an inactive customer: link the client to a customer with npm run accounting -- link-customer.'
-    throw new AccountingError({ kind: 'names_taken' }, message)
+    throw new AccountingError('names_taken', message)
   }
 
   async findCustomer(value: string, field: 'DisplayName' | 'Id' = 'DisplayName'): Promise<string | undefined> {
@@ -137,7 +136,7 @@ export class AccountingAdapter {
     try {
       return (await this.#call(z.object({ Customer: entity }), 'customer', { requestid }, body)).Customer.Id
     } catch (error) {
-      if (!(error instanceof AccountingError) || !error.hasCode('6240')) throw error
+      if (!(error instanceof AccountingError) || !error.codes.includes('6240')) throw error
       return this.findCustomer(name)
     }
   }
@@ -160,7 +159,7 @@ export class AccountingAdapter {
     try {
       return await send(accessToken)
     } catch (error) {
-      if (!(error instanceof AccountingError) || classify(error.failure) !== 'token') throw error
+      if (!(error instanceof AccountingError) || error.failure !== 'token') throw error
     }
     return send(await this.#session.getAccessToken(accessToken))
   }

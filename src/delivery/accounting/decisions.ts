@@ -1,5 +1,4 @@
 import type { accountingOutbox } from '../../kernel/db/schema.ts'
-import type { OutboundFailure } from '../../kernel/http/outbound.ts'
 
 export type OutboxRow = typeof accountingOutbox.$inferSelect
 
@@ -48,15 +47,8 @@ export function planOrder(rows: readonly OpenEvent[], remote: Remote, isDeleted?
   return { next: { id: chosen.id, operation, findFirst: remote === 'unknown' }, dropped }
 }
 
-/**
- * A call's failure, without secrets. `codes` are fault codes in the order of the response, without leading zeros.
- * `names_taken`: every possible name of the customer belongs to something else.
- */
-export type Failure =
-  | { kind: 'no_response'; reason: OutboundFailure | 'malformed' }
-  | { kind: 'response'; endpoint: 'api' | 'token'; status: number; codes: string[]; oauthError: string | null }
-  | { kind: 'no_token_endpoint' }
-  | { kind: 'names_taken' }
+/** A response of an error. `codes` are fault codes in the order of the response, without leading zeros. */
+export type FailedResponse = { endpoint: 'api' | 'token'; status: number; codes: string[]; oauthError: string | null }
 
 /** Classes by fault code, in order of precedence within one response. */
 const CLASS_BY_CODE = [
@@ -71,6 +63,7 @@ const CLASS_BY_CODE = [
   ['transient', ['10000']],
 ] as const
 
+/** `names_taken`: every possible name of the customer belongs to something else. */
 export type FailureClass = (typeof CLASS_BY_CODE)[number][0] | 'no_token_endpoint' | 'names_taken'
 
 /** The errors of a token endpoint (RFC 6749, section 5.2). A refusal without one may be a proxy's. */
@@ -79,23 +72,19 @@ const TOKEN_REFUSAL = /^(invalid|unauthorized|unsupported)_/
 const REFUSED_CONTENT: readonly number[] = [400, 409, 413, 415, 422]
 
 /**
- * Classifies a failed call. A known fault code overrides the status, since faults come with 200 and throttling with
+ * Classifies a failed response. A known fault code overrides the status, since faults come with 200 and throttling with
  * 403. An unknown code concerns the data, so a retry cannot help; a response outside the protocol (a proxy's page, a
  * redirect) may be temporary.
  */
-export function classify(failure: Failure): FailureClass {
-  if (failure.kind === 'no_response') return 'transient'
-  if (failure.kind !== 'response') return failure.kind
-  const { status, codes } = failure
-
+export function classify({ endpoint, status, codes, oauthError }: FailedResponse): FailureClass {
   const [known] = CLASS_BY_CODE.find(([, listed]) => listed.some((code) => codes.includes(code))) ?? []
   // The refresh token is the only way to a token: its refusal ends the grant.
-  if (known) return known === 'token' && failure.endpoint === 'token' ? 'grant_lost' : known
+  if (known) return known === 'token' && endpoint === 'token' ? 'grant_lost' : known
   if (status === 429) return 'throttle'
-  if (failure.endpoint === 'token') {
-    return status < 500 && TOKEN_REFUSAL.test(failure.oauthError ?? '') ? 'grant_lost' : 'transient'
+  if (endpoint === 'token') {
+    return status < 500 && TOKEN_REFUSAL.test(oauthError ?? '') ? 'grant_lost' : 'transient'
   }
-  if (failure.oauthError === 'invalid_grant') return 'grant_lost'
+  if (oauthError === 'invalid_grant') return 'grant_lost'
   if (status >= 500) return 'transient'
   if (status === 401) return 'token'
   // Without a code it may be a proxy's page.

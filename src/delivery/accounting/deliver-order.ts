@@ -2,7 +2,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
 import type { FailureClass, Operation, OutboxRow } from './decisions.ts'
-import { classify, decide, isOurInvoice, planOrder } from './decisions.ts'
+import { decide, isOurInvoice, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
 import type { LinkRow, StepChanges } from './queries.ts'
 import { DONE, dropEvents, listLinked, loadOrder, recordStep } from './queries.ts'
@@ -125,7 +125,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
     const { company_id, order_id, id: event_id } = event
     log('accounting_failed', { company_id, order_id, event_id, error: nameOf(error) })
   }
-  const failure = accountingError ? classify(accountingError.failure) : 'transient'
+  const failure = accountingError?.failure ?? 'transient'
   const last_error = accountingError?.message ?? 'The delivery failed in this service.'
   const attempts = event.attempts + 1
   const stale_attempts = event.stale_attempts + Number(failure === 'stale' || failure === 'duplicate')
@@ -155,7 +155,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
   // If the customer is gone there, it is looked up by the client's name at the next attempt.
-  const client = accountingError?.hasCode('2500') ? step.source?.client : undefined
+  const client = accountingError?.codes.includes('2500') ? step.source?.client : undefined
   const known = client?.accounting_customer_id
   const isGone = known && !(await step.delivery.connection.adapter.findCustomer(known, 'Id').catch(() => known))
   const customer = client && isGone ? { clientId: client.id, customerId: null } : undefined

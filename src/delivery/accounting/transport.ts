@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { type AddressPolicy, callChecked, OutboundError, type OutboundFailure } from '../../kernel/http/outbound.ts'
-import type { Failure } from './decisions.ts'
+import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
+import { classify, type FailureClass } from './decisions.ts'
 
 const TIMEOUT_MS = 15_000
 /** The limit leaves room: an invoice of 500 lines has about 200 kB. */
@@ -12,15 +12,14 @@ const MAX_XML_LENGTH = 16_384
 /** A failed call to the accounting system. The message is for people and holds no secret. */
 export class AccountingError extends Error {
   override readonly name = 'AccountingError'
-  readonly failure: Failure
+  readonly failure: FailureClass
+  /** The fault codes of the response, if it has any. */
+  readonly codes: readonly string[]
 
-  constructor(failure: Failure, message: string) {
+  constructor(failure: FailureClass, message: string, codes: readonly string[] = []) {
     super(message)
     this.failure = failure
-  }
-
-  hasCode(code: string): boolean {
-    return this.failure.kind === 'response' && this.failure.codes.includes(code)
+    this.codes = codes
   }
 }
 
@@ -45,7 +44,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
   const { status, body } = await callChecked(addresses, call, TIMEOUT_MS, async ({ status, readText }) => {
     return { status, body: await readText(MAX_RESPONSE_BYTES) }
   }).catch((error: unknown) => {
-    throw error instanceof OutboundError ? noResponse(error.failure, error.message) : error
+    throw error instanceof OutboundError ? noResponse(error.message) : error
   })
   const fault = readFault(body)
   if (isUntried && !fault && isNoTokenEndpoint(status, body)) {
@@ -53,22 +52,23 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
     const { origin, pathname } = new URL(url)
     const address = `${origin}${pathname}`.slice(0, MAX_MESSAGE)
     const message = `There is no token endpoint at ${address}: set token_url of the accounting_sync integration.`
-    throw new AccountingError({ kind: 'no_token_endpoint' }, message)
+    throw new AccountingError('no_token_endpoint', message)
   }
   if (!fault && status >= 200 && status < 300) {
     const parsed = schema.safeParse(parseJson(body))
-    if (!parsed.success) throw noResponse('malformed', 'the response has another form')
+    if (!parsed.success) throw noResponse('the response has another form')
     return parsed.data
   }
 
   const { codes, message, oauthError } = fault ?? NO_FAULT
   const what = [...codes, oauthError].filter(Boolean).join(', ')
   const text = `The accounting system responded with ${status}${what && ` (${what})`}${message && `: ${message}`}`
-  throw new AccountingError({ kind: 'response', endpoint, status, codes, oauthError }, redactSecrets(text, secrets))
+  const failure = classify({ endpoint, status, codes, oauthError })
+  throw new AccountingError(failure, redactSecrets(text, secrets), codes)
 }
 
-function noResponse(reason: OutboundFailure | 'malformed', why: string): AccountingError {
-  return new AccountingError({ kind: 'no_response', reason }, `The call to the accounting system failed: ${why}.`)
+function noResponse(why: string): AccountingError {
+  return new AccountingError('transient', `The call to the accounting system failed: ${why}.`)
 }
 
 /** A page, a redirect or "not found" instead of the first tokens means a wrong address, so a retry cannot help. */

@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
 import { getDefaultTokenUrl, type Tokens } from '../../../src/delivery/accounting/adapter.ts'
-import { classify } from '../../../src/delivery/accounting/decisions.ts'
 import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { fail } from './adapter-support.ts'
 import { REALM, World } from './support.ts'
@@ -46,7 +45,7 @@ describe('access tokens', () => {
     const token_url = `${world.baseUrl}/elsewhere`
     await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
     const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
-    expect(classify(error.failure)).toBe('grant_lost')
+    expect(error.failure).toBe('grant_lost')
   })
 
   it('are requested at the token host where the API host has no token endpoint', async () => {
@@ -76,7 +75,7 @@ describe('access tokens', () => {
     const token_url = `${world.baseUrl}/tokens?key=hidden`
     await world.spoil({ match: '^POST /tokens', ...fault })
     const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
-    expect(classify(error.failure)).toBe('no_token_endpoint')
+    expect(error.failure).toBe('no_token_endpoint')
     expect(error.message).toBe(
       `There is no token endpoint at ${world.baseUrl}/tokens: set token_url of the accounting_sync integration.`,
     )
@@ -111,7 +110,7 @@ describe('access tokens', () => {
 
     await world.spoil({ match: '^GET', times: -1, ...SPOILT.tokenExpired })
     const error = await fail(adapter.findInvoices('1'))
-    expect(classify(error.failure)).toBe('token')
+    expect(error.failure).toBe('token')
     expect(await countRefreshes(world)).toBe(3)
   })
 
@@ -173,7 +172,7 @@ describe('the refresh token', () => {
     if (Object.keys(fault).length > 0) await world.spoil({ match: TOKEN, ...fault })
     const settings = world.settings()
     const adapter = world.connect({ settings: secret ? { ...settings, client_secret: secret } : settings })
-    expect(classify((await fail(adapter.findInvoices('1'))).failure)).toBe(expected)
+    expect((await fail(adapter.findInvoices('1'))).failure).toBe(expected)
     expect(world.saved).toEqual([])
   })
 })
