@@ -1,7 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
-import { ApiError, chooseDelayMs, readApiError, unexpectedAnswer } from '../client/errors.ts'
-import { parseJson } from '../client/transport.ts'
+import { ApiError, readApiError, unexpectedAnswer } from '../client/errors.ts'
+import { parseJson, retryByRules } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
 
@@ -26,8 +25,6 @@ export interface RequestOf<C extends Contract> {
 
 export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
 
-const RETRIES_MAX = 3
-
 const listPage = z.object({
   data: z.array(z.unknown()),
   pagination: z.object({ next_cursor: z.nullable(z.string()) }),
@@ -43,16 +40,9 @@ export function openAdminApi(service: Service) {
   async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
     // Another request is as a conditional PUT: carried out without a response, it must not run again.
     const isConditionalPut = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
-    for (let retries = 0; ; retries++) {
-      try {
-        return await run()
-      } catch (error) {
-        if (!(error instanceof ApiError)) throw error
-        const delayMs = chooseDelayMs(error, retries, Math.random(), { isConditionalPut })
-        if (delayMs === null || retries === RETRIES_MAX) throw reword(error, service, isConditionalPut)
-        await sleep(delayMs)
-      }
-    }
+    return retryByRules({ isConditionalPut }, run).catch((error: unknown) => {
+      throw error instanceof ApiError ? reword(error, service, isConditionalPut) : error
+    })
   }
 
   const open = (contract: Contract, request: RequestOf<Contract>) =>

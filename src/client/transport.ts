@@ -63,6 +63,8 @@ export interface RequestOptions extends ChangeOptions {
 
 export type Read = <Body>(segments: readonly (string | number)[], options?: RequestOptions) => Promise<Body>
 
+const MAX_RETRIES = 3
+
 /** Timeouts allow for this throughput. */
 const MIN_UPLOAD_BYTES_PER_MS = 100
 
@@ -71,7 +73,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 /** Sends requests, retries them by `RETRY_RULES`, and passes the bookmark on to the next request. */
 export function createTransport(clientOptions: ClientOptions) {
-  const { baseUrl, token, maxRetries = 3, timeoutMs = 30_000, pace = false } = clientOptions
+  const { baseUrl, token, maxRetries = MAX_RETRIES, timeoutMs = 30_000, pace = false } = clientOptions
   const root = toRoot(baseUrl)
   // Checked here because the runtimes quote an invalid header value, and so the token, in their own error.
   if (typeof token !== 'string' || !/^[\x21-\x7e]+$/.test(token))
@@ -92,7 +94,7 @@ export function createTransport(clientOptions: ClientOptions) {
     const json = body === undefined ? null : JSON.stringify(body)
     const limitMs = timeoutFor(json?.length ?? 0) + waitMs
     const isConditionalPut = method === 'PUT' && ('if-match' in ownHeaders || 'if-none-match' in ownHeaders)
-    return retry({ ...options, isConditionalPut }, async () => {
+    return retryByRules({ ...clientOptions, ...options, isConditionalPut }, async () => {
       // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark
@@ -132,29 +134,13 @@ export function createTransport(clientOptions: ClientOptions) {
     const sizeBytes = sizeOf(data)
     // fetch rejects views of shared memory, so their bytes are copied.
     const body = !('byteLength' in data) || isUnshared(data) ? data : new Uint8Array(data)
-    await retry({ signal }, async () => {
+    await retryByRules({ ...clientOptions, signal }, async () => {
       onProgress?.(0, sizeBytes)
       const init = { method: 'PUT', headers: { 'content-type': contentType }, body }
       const { response, text } = await exchange(uploadUrl, init, timeoutFor(sizeBytes), signal)
       if (!response.ok) throw readUploadError(response, text)
     })
     onProgress?.(sizeBytes, sizeBytes)
-  }
-
-  async function retry<T>({ signal, ...call }: CallOptions & RetriedCall, attempt: () => Promise<T>) {
-    for (let retries = 0; ; retries += 1) {
-      signal?.throwIfAborted()
-      try {
-        return await attempt()
-      } catch (error) {
-        signal?.throwIfAborted()
-        if (!(error instanceof ApiError) || (retries >= maxRetries && !call.isEndless)) throw error
-        const delayMs = chooseDelayMs(error, retries, Math.random(), call)
-        if (delayMs === null) throw error
-        clientOptions.onRetry?.(error, delayMs)
-        await sleep(delayMs, signal)
-      }
-    }
   }
 
   async function exchange(url: string, init: RequestInit, limitMs: number, signal: AbortSignal | undefined) {
@@ -176,6 +162,26 @@ export function createTransport(clientOptions: ClientOptions) {
   }
 
   return { send, upload, follow, readBudget: budget.read }
+}
+
+type Retries = Pick<ClientOptions, 'maxRetries' | 'sleep' | 'onRetry'> & CallOptions & RetriedCall
+
+/** Repeats what fails with an {@link ApiError} by `RETRY_RULES`. */
+export async function retryByRules<T>(options: Retries, attempt: () => Promise<T>): Promise<T> {
+  const { maxRetries = MAX_RETRIES, sleep = sleepFor, onRetry, signal } = options
+  for (let retries = 0; ; retries += 1) {
+    signal?.throwIfAborted()
+    try {
+      return await attempt()
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!(error instanceof ApiError) || (retries >= maxRetries && !options.isEndless)) throw error
+      const delayMs = chooseDelayMs(error, retries, Math.random(), options)
+      if (delayMs === null) throw error
+      onRetry?.(error, delayMs)
+      await sleep(delayMs, signal)
+    }
+  }
 }
 
 export function sizeOf(data: FileData): number {
