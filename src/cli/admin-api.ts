@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { ApiError, readApiError, unexpectedAnswer } from '../client/errors.ts'
-import { parseJson, retryByRules } from '../client/transport.ts'
+import { parseJson, retryByRules, toQueryString } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
 
@@ -84,8 +84,7 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   const { method, path } = contract
   const { params = {}, query = {}, body } = request
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
-  const url = new URL(`${service.url}/admin/v1${filled}`)
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, `${value}`)
+  const url = `${service.url}/admin/v1${filled}${toQueryString(query)}`
   const headers = { authorization: `Bearer ${service.token}`, ...service.headers }
   const content = body !== undefined && {
     headers: { ...headers, 'content-type': 'application/json' },

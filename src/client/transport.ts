@@ -238,7 +238,7 @@ function toPath(segments: readonly (string | number)[]): string {
   return segments.map((segment) => `/${encodeURIComponent(segment)}`).join('')
 }
 
-function toQueryString(query: object): string {
+export function toQueryString(query: object): string {
   const params = new URLSearchParams()
   for (const [name, value] of Object.entries(query)) if (value !== undefined) params.set(name, String(value))
   return params.size > 0 ? `?${params}` : ''

@@ -1,6 +1,6 @@
 import type * as z from 'zod/mini'
 import { ApiError, readApiError } from '../../client/errors.ts'
-import { parseJson } from '../../client/transport.ts'
+import { parseJson, toQueryString } from '../../client/transport.ts'
 import type { Contract, ResponseBody } from '../../kernel/api/contract.ts'
 import type * as companies from '../../operation/admin/companies/contract.ts'
 import type * as integrations from '../../operation/admin/integrations/contract.ts'
@@ -69,8 +69,7 @@ type Parts = { params?: Record<string, Text>; query?: Record<string, Text>; body
 async function send<Body>(endpoint: string, { params = {}, query = {}, body }: Parts): Promise<Body> {
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
-  const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]))
-  const [response, json] = await fetch(`/admin/v1${path}${search.size > 0 ? `?${search}` : ''}`, {
+  const [response, json] = await fetch(`/admin/v1${path}${toQueryString(query)}`, {
     method,
     // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
