@@ -101,11 +101,9 @@ export class AccountingDelivery extends CompanyObject {
     const { CREDENTIALS_KEY: keys } = this.env
     const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
 
-    const read = async () => {
-      const credentials = Object(await decrypt(integration.credentials))
-      return settingsSchema.parse({ ...credentials, ...JSON.parse(integration.settings) })
-    }
-    const stored = await read().catch(() => null)
+    const stored = await decrypt(integration.credentials)
+      .then((credentials) => settingsSchema.parse({ ...Object(credentials), ...JSON.parse(integration.settings) }))
+      .catch(() => null)
     if (!stored) {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
