@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { ApiError, readApiError, unexpectedAnswer } from '../client/errors.ts'
+import { ApiError, nullIfNotFound, readApiError, unexpectedAnswer } from '../client/errors.ts'
 import { parseJson, retryByRules, toQueryString } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
@@ -59,12 +59,8 @@ export function openAdminApi(service: Service) {
     })
   }
 
-  async function find<C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> {
-    return call(contract, request).catch((error: unknown) => {
-      if (error instanceof ApiError && error.status === 404) return null
-      throw error
-    })
-  }
+  const find = <C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> =>
+    call(contract, request).catch(nullIfNotFound)
 
   async function* list<C extends Contract>(contract: C, request: RequestOf<C> = {}): AsyncGenerator<Element<C>> {
     let cursor: string | undefined

@@ -78,6 +78,11 @@ export function unexpectedAnswer(message: string): ApiError {
   return new ApiError({ status: 200, code: 'unexpected_answer', message })
 }
 
+export function nullIfNotFound(error: unknown): null {
+  if (error instanceof ApiError && error.status === 404) return null
+  throw error
+}
+
 /** The storage's XML error has a code; the rest of it repeats the signed URL and is dropped. */
 export function readUploadError({ status, headers }: Response, text: string): ApiError {
   const storageCode = /<Code>(\w{1,100})<\/Code>/.exec(text)?.[1]

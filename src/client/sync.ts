@@ -10,7 +10,7 @@ import {
   withStorageKeys,
 } from './attachments.ts'
 import type { ApiClient } from './client.ts'
-import { ApiError } from './errors.ts'
+import { ApiError, nullIfNotFound } from './errors.ts'
 import { type CallOptions, type FileData, sizeOf } from './transport.ts'
 import type { Attachment, EmailThread, EmailThreadBody, Message } from './types.ts'
 
@@ -192,9 +192,4 @@ async function uploadPlanned(
   const settled = await Promise.allSettled(Array.from({ length: Math.min(concurrency, plans.length) }, work))
   for (const worker of settled) if (worker.status === 'rejected') throw worker.reason
   return outcomes
-}
-
-function nullIfNotFound(error: unknown): null {
-  if (error instanceof ApiError && error.status === 404) return null
-  throw error
 }
