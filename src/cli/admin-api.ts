@@ -1,5 +1,6 @@
-import * as z from 'zod/mini'
+import type * as z from 'zod/mini'
 import { ApiError, nullIfNotFound, readApiError, unexpectedAnswer } from '../client/errors.ts'
+import { listOf } from '../client/lists.ts'
 import { parseJson, retryByRules, toQueryString } from '../client/transport.ts'
 import type { Contract, ResponseBody } from '../kernel/api/contract.ts'
 import { CommandError } from './command.ts'
@@ -24,11 +25,6 @@ export interface RequestOf<C extends Contract> {
 }
 
 export type Element<C extends Contract> = ResponseBody<C> extends { data: (infer T)[] } ? T : never
-
-const listPage = z.object({
-  data: z.array(z.unknown()),
-  pagination: z.object({ next_cursor: z.nullable(z.string()) }),
-})
 
 export type AdminApi = ReturnType<typeof openAdminApi>
 
@@ -62,14 +58,11 @@ export function openAdminApi(service: Service) {
   const find = <C extends Contract>(contract: C, request: RequestOf<C>): Promise<ResponseBody<C> | null> =>
     call(contract, request).catch(nullIfNotFound)
 
-  async function* list<C extends Contract>(contract: C, request: RequestOf<C> = {}): AsyncGenerator<Element<C>> {
-    let cursor: string | undefined
-    do {
-      const query = { per_page: 100, ...request.query, ...(cursor !== undefined && { cursor }) }
-      const page = listPage.parse(await call(contract, { ...request, query }))
-      yield* page.data as Element<C>[]
-      cursor = page.pagination.next_cursor ?? undefined
-    } while (cursor !== undefined)
+  /** The elements of all pages. */
+  function list<C extends Contract>(contract: C, { query, ...request }: RequestOf<C> = {}) {
+    const read = <Page>(_: unknown, options: { query?: object } = {}) =>
+      call(contract, { ...request, query: { ...options.query } }) as Promise<Page>
+    return listOf<Element<C>, [query?: object]>(read).all(query)
   }
 
   return { open, call, find, list }
