@@ -34,10 +34,10 @@ export type AdminApi = ReturnType<typeof openAdminApi>
  */
 export function openAdminApi(service: Service) {
   async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
-    // Another request is as a conditional PUT: carried out without a response, it must not run again.
-    const isConditionalPut = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
-    return retryByRules({ isConditionalPut }, run).catch((error: unknown) => {
-      throw error instanceof ApiError ? reword(error, service, isConditionalPut) : error
+    // Carried out without a response, it must not run again.
+    const isUnrepeatable = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
+    return retryByRules({ isUnrepeatable }, run).catch((error: unknown) => {
+      throw error instanceof ApiError ? reword(error, service, isUnrepeatable) : error
     })
   }
 

@@ -183,7 +183,7 @@ function describeResponse({ statuses, reasons, needsRetryAfter }: Omit<RetryRule
 }
 
 /** The properties of a call that decide, with its response, whether it is retried. */
-export type RetriedCall = { isConditionalPut?: boolean; isEndless?: boolean }
+export type RetriedCall = { isUnrepeatable?: boolean; isEndless?: boolean }
 
 /** Milliseconds to wait before the next attempt, or null for none. @param random the jitter, from 0 up to 1 */
 export function chooseDelayMs(error: ApiError, retries: number, random: number, call: RetriedCall = {}): number | null {
@@ -196,7 +196,7 @@ export function chooseDelayMs(error: ApiError, retries: number, random: number, 
       (!reasons || (reason !== null && reasons.includes(reason))) &&
       (!needsRetryAfter || retryAfterSeconds !== null),
   )
-  if (!rule?.isRetried || (rule.exceptConditionalPut && call.isConditionalPut)) return null
+  if (!rule?.isRetried || (rule.exceptConditionalPut && call.isUnrepeatable)) return null
   if (!retryAfterSeconds)
     return Math.round(Math.min(FIRST_BACKOFF_MS * 2 ** retries, MAX_BACKOFF_MS) * (0.5 + random / 2))
   // A call without an end asks again sooner, since an outage may end sooner than it was said to.

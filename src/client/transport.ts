@@ -93,8 +93,8 @@ export function createTransport(clientOptions: ClientOptions) {
     const ownHeaders = toHeaders(method, options)
     const json = body === undefined ? null : JSON.stringify(body)
     const limitMs = timeoutFor(json?.length ?? 0) + waitMs
-    const isConditionalPut = method === 'PUT' && ('if-match' in ownHeaders || 'if-none-match' in ownHeaders)
-    return retryByRules({ ...clientOptions, ...options, isConditionalPut }, async () => {
+    const isUnrepeatable = method === 'PUT' && ('if-match' in ownHeaders || 'if-none-match' in ownHeaders)
+    return retryByRules({ ...clientOptions, ...options, isUnrepeatable }, async () => {
       // All waiting requests resume at the same time, so each checks the budget again.
       while (pace && budget.waitMs(requestCount) > 0) await sleep(budget.waitMs(requestCount), signal)
       const sentBookmark = bookmark

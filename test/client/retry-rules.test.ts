@@ -65,7 +65,7 @@ describe('the rules', () => {
     'for a PUT with a condition, %i and Retry-After %j choose a delay of %j ms',
     (status, retryAfterSeconds, delayMs) => {
       const error = new ApiError({ status, code: 'x', message: 'x', retryAfterSeconds })
-      expect(chooseDelayMs(error, 0, 0, { isConditionalPut: true })).toBe(delayMs)
+      expect(chooseDelayMs(error, 0, 0, { isUnrepeatable: true })).toBe(delayMs)
     },
   )
 
