@@ -4,7 +4,7 @@ import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../ke
 import { COLUMNS } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { changes, clients, companies, emailThreads } from '../../kernel/db/schema.ts'
-import { orderStatements, presentListed } from '../orders/parts.ts'
+import { orderStatements, presentListed } from '../orders/parts-sql.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
 import type { ChangeType } from './contract.ts'
 import type { ChangeRow } from './present.ts'

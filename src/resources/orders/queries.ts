@@ -7,7 +7,7 @@ import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } f
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
 import { fold, idOf, inSlot, isLong, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
-import { orderStatements, type Part } from './parts.ts'
+import { orderStatements, type Part } from './parts-sql.ts'
 import { EXPANSIONS, type Expansion } from './shapes.ts'
 import { isAnyOrder } from './write-sql.ts'
 

@@ -11,7 +11,7 @@ import {
   presentOrder,
   presentParts,
   presentPayment,
-} from './parts.ts'
+} from './parts-sql.ts'
 import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { type Changed, changeOf, creationOf, orderReplacementOf } from './write-queries.ts'

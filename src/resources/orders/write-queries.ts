@@ -9,7 +9,7 @@ import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
 import { externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
 import { type Issue, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
-import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts.ts'
+import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
 import { FULL } from './queries.ts'
 import { toHundredths } from './totals.ts'
 import {

@@ -3,7 +3,7 @@ import { orm, type Placeholders } from '../../kernel/db/client.ts'
 import { assignments, columnsFrom, insertRow } from '../../kernel/db/columns.ts'
 import { companies, invoiceItems, invoices, orderStatuses, orders, payments } from '../../kernel/db/schema.ts'
 import { failWhen, isOtherVersion } from '../../kernel/db/versions.ts'
-import { isKept, listJson, orderJson, type Part, WITH_INVOICE } from './parts.ts'
+import { isKept, listJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
 
