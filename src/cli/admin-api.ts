@@ -95,7 +95,7 @@ function wasCut(): never {
   throw new ApiError({ status: 0, code: 'network_error', message: 'The connection ended early' })
 }
 
-/** The error in the words of the command line. */
+/** The error in the words of the command line: without the status of another service, whose 404 tells nothing. */
 function reword(error: ApiError, { url }: Service, isUnrepeatable: boolean): ApiError {
   const { status, code } = error
   const advice = isUnrepeatable ? ' It may have been carried out: look with `list` before you repeat it.' : ''
@@ -104,6 +104,6 @@ function reword(error: ApiError, { url }: Service, isUnrepeatable: boolean): Api
   const other = `${url} did not respond as this service does (HTTP ${status})${hint}.${status >= 500 ? advice : ''}`
   const cut = `${url} ended the connection before its response was complete.${advice}`
   const named = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : error.message
-  const message = status === 0 ? cut : code === 'unexpected_answer' ? other : named.replace(/\.?$/, '.')
-  return new ApiError({ ...error, message })
+  if (code === 'unexpected_answer') return new ApiError({ status: 0, code, message: other })
+  return new ApiError({ ...error, message: status === 0 ? cut : named.replace(/\.?$/, '.') })
 }

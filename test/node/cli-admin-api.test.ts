@@ -158,9 +158,11 @@ describe('the client of the administration API', () => {
       failure(400, 'Invalid', {}, { issues }),
       failure(404, 'None'),
       failure(403, 'Forbidden'),
+      reply(404, 'nothing'),
     )
     await expect(api.call(create, { body: { name: 'x' } })).rejects.toMatchObject({ status: 400, issues })
     expect(await api.find(read, { params })).toBe(null)
     await expect(api.find(read, { params })).rejects.toThrow('Forbidden.')
+    await expect(api.find(read, { params })).rejects.toThrow('did not respond as this service does (HTTP 404).')
   })
 })
