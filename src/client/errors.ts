@@ -79,7 +79,7 @@ export function unexpectedAnswer(message: string): ApiError {
 }
 
 export function nullIfNotFound(error: unknown): null {
-  if (error instanceof ApiError && error.status === 404) return null
+  if (error instanceof ApiError && error.status === 404 && error.code !== 'unexpected_answer') return null
   throw error
 }
 

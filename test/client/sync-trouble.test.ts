@@ -131,6 +131,16 @@ describe('an interrupted run', () => {
     await crm.spoil({ match: '^PUT /api', status: 500, times: -1 })
     await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ status: 500 })
   })
+
+  it('loses no stored key to the 404 of a proxy', async () => {
+    const crm = await openCrm(seed)
+    await syncAttachments(crm.client(), optionsFor())
+    const before = await readEnd(crm)
+    await crm.spoil({ match: '^GET .*/email-threads/', status: 404, body: '<html>' })
+    const loadAttachment = () => Promise.reject(new Error('offline'))
+    await expect(syncAttachments(crm.client(), optionsFor({ loadAttachment }))).rejects.toMatchObject({ status: 404 })
+    expect(await readEnd(crm)).toEqual(before)
+  })
 })
 
 /** The stored thread with the files themselves in place of their keys. */
