@@ -157,8 +157,8 @@ export type BatchAnswer = Body<'runBatch'>
 export type Change = Schemas['Change']
 export type ChangesPage = Omit<Schemas['Changes'], 'orders'> & { orders?: ExpandedOrder[] }
 /**
- * Without a `cursor`, from the oldest change that is kept, of about 31 days ago. `per_page` is at most 1,000, with `expand`
- * 100: the defaults of `pages` and `follow`.
+ * Without a `cursor`, from the oldest change that is kept, of about 31 days ago; without `types`, all that the token
+ * may read. `per_page` is at most 1,000, with `expand` 100: the defaults of `pages` and `follow`.
  */
 export type ChangesQuery = CallOptions &
   Omit<Query<'listChanges'>, 'start' | 'types' | 'wait'> & { types?: readonly Change['type'][] | undefined }
