@@ -79,7 +79,7 @@ type RowValues<T extends SQLiteTable> = {
   [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
 }
 
-/** Inserts at most one row. Values that are no columns are ignored. @param rest of its `SELECT`, such as `WHERE …` */
+/** Inserts rows. Values that are no columns are ignored. @param rest of the `SELECT` of the values, such as `WHERE …` */
 export function insertRow<T extends SQLiteTable>(table: T, values: RowValues<T>, rest: SQL) {
   const named = new Map<string, unknown>(Object.entries(values))
   const columns = Object.entries<SQLiteColumn>(getTableColumns(table)).filter(([, column]) => !column.generated)
