@@ -88,7 +88,9 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
     throw new CommandError(`${service.url} cannot be reached (${code}).`)
   })
   if (response.ok) return response
-  throw readApiError(response, parseJson(await response.text().catch(() => '')))
+  const error = readApiError(response, parseJson(await response.text().catch(() => '')))
+  // A proxy's `Retry-After` does not promise that nothing was changed.
+  throw error.code === 'unexpected_answer' ? new ApiError({ ...error, retryAfterSeconds: null }) : error
 }
 
 function wasCut(): never {
