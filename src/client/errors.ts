@@ -79,7 +79,7 @@ export function unexpectedAnswer(message: string): ApiError {
 }
 
 export function nullIfNotFound(error: unknown): null {
-  if (error instanceof ApiError && error.status === 404 && error.code !== 'unexpected_answer') return null
+  if (error instanceof ApiError && error.code === 'not_found') return null
   throw error
 }
 

@@ -36,7 +36,7 @@ function reply(status: number, body: unknown, headers: Record<string, string> = 
 }
 
 const failure = (status: number, message: string, headers?: Record<string, string>, details: unknown = null) =>
-  reply(status, { error: { code: 'x', message, details } }, headers)
+  reply(status, { error: { code: status === 404 ? 'not_found' : 'x', message, details } }, headers)
 const cut: Reply = (request) => void request.socket.destroy()
 const cutBody: Reply = (request, response) =>
   void response.writeHead(200, { 'content-length': 9 }).write('{"id"', () => request.socket.destroySoon())
