@@ -1,6 +1,7 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { splitKeys } from '../db/credentials.ts'
 import type { CursorPosition } from '../db/lists.ts'
+import { LruCache } from '../http/bounds.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
 import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'
@@ -104,8 +105,10 @@ function refusal(message: string): ApiError {
   return invalid([{ path: 'cursor', message }])
 }
 
+const keys = new LruCache<string, Buffer>({ maxWeight: 10 })
+
 function sign({ companyId, query }: CursorScope, credentialsKey: string, payload: Buffer): Buffer {
-  const key = Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32))
+  const key = keys.getOrMake(credentialsKey, () => Buffer.from(hkdfSync('sha256', credentialsKey, '', 'cursor', 32)))
   const mac = createHmac('sha256', key)
     .update(`${JSON.stringify([companyId, query])}\0`)
     .update(payload)
