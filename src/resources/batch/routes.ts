@@ -97,10 +97,11 @@ function find(sent: contract.BatchOperation) {
 
 /** @throws ApiError as the operation's own request would return it */
 function inputOf(operation: Operation, params: unknown, body: unknown) {
-  const { invalidParams, bodyLimitBytes = Infinity, ...schemas } = operation.contract
+  const { invalidParams, bodyLimitBytes, ...schemas } = operation.contract
   const parsedParams = schemas.params?.safeParse(params)
   if (parsedParams?.success === false) throw invalidPath(invalidParams, parsedParams.error.issues)
-  if (Buffer.byteLength(JSON.stringify(body ?? null)) > bodyLimitBytes) throw tooLarge(bodyLimitBytes)
+  const isTooLarge = bodyLimitBytes !== undefined && Buffer.byteLength(JSON.stringify(body ?? null)) > bodyLimitBytes
+  if (isTooLarge) throw tooLarge(bodyLimitBytes)
   const parsedBody = schemas.body?.safeParse(body)
   if (parsedBody?.success === false) throw invalidInput('body', parsedBody.error.issues)
   return { params: parsedParams?.data, query: {}, body: parsedBody?.data }
