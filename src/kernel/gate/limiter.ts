@@ -101,6 +101,7 @@ export class RateLimiter extends DurableObject<Env> {
     return { kind: 'admitted' as const, token, ageMs, applied, decision, constraint, receipt }
   }
 
+  /** Counts usage behind a response; it asks for no request. */
   report(report: Report): Decision {
     return this.take(report)
   }

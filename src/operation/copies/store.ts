@@ -73,13 +73,19 @@ export async function listBackups({ bucket, companyId }: Store): Promise<string[
 /** @throws BackupError when it is missing or damaged */
 export async function readManifest({ bucket, companyId }: Store, at: string): Promise<Manifest> {
   const key = manifestKey(companyId, at)
-  const text = (await readObject(bucket, key)).toString()
-  const parsed = Promise.try((): Manifest & { sha256?: string } => Object(JSON.parse(text)))
-  const { sha256, ...read } = await parsed.catch(() => Promise.reject(new BackupError(`${key} cannot be read.`)))
+  const { sha256, ...read } = parseManifest((await readObject(bucket, key)).toString(), key)
   if (sha256 !== hash('sha256', JSON.stringify(read))) throw new BackupError(`${key} is damaged: its checksum differs.`)
   if (read.format !== 3) throw new BackupError(`${key} has another format.`)
   if (manifestKey(read.company_id, read.at) !== key) throw new BackupError(`${key} is misplaced.`)
   return read
+}
+
+function parseManifest(text: string, key: string): Manifest & { sha256?: string } {
+  try {
+    return Object(JSON.parse(text))
+  } catch {
+    throw new BackupError(`${key} cannot be read.`)
+  }
 }
 
 export async function writeManifest({ bucket }: Store, facts: Manifest): Promise<void> {
