@@ -1,7 +1,7 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
-import { OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
+import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, COLUMNS, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
@@ -41,17 +41,23 @@ type ListedValues = List['p'] & Placeholders<never, 'slot' | 'match' | 'folded' 
 
 const CLIENT = jsonRow(COLUMNS.clients)
 
-const statements = perVariant((variant: Variant) => ({
-  page: prepare((p: ListedValues) => {
+const statements = perVariant((variant: Variant) => {
+  const page = prepare((p: ListedValues) => {
     const { ids, order } = idsOfPage(listOf(variant, p))
     const isOnPage = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = page_id`
     return orm
-      .select({ row: CLIENT.row.as('row'), sortValue: sql<string | number>`sort_value`.as('value') })
+      .select({ json: CLIENT.row.as('json'), sortValue: sql`sort_value`.as('sortValue') })
       .from(sql`(${ids}) AS page CROSS JOIN ${clients} ON ${isOnPage}`)
       .orderBy(order)
-  }),
-  whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p))),
-}))
+  })
+  return {
+    page: (values: Parameters<typeof page>[0]) => mapRows(page(values), decodeRows),
+    whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p))),
+  }
+})
+
+const decodeRows = (rows: { json: string; sortValue: string | number }[]) =>
+  rows.map(({ json, sortValue }) => ({ row: CLIENT.decode(json), sortValue }))
 
 function listOf(variant: Variant, p: ListedValues): List {
   // The full-text table has only clients that are not deleted.
