@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { sql } from '../../support/app.ts'
+import { type ApiResponse, sql } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
 import { addPayment, createOrder, dump, enableAccounting, mintShop } from './support.ts'
 
@@ -178,35 +178,25 @@ describe('DELETE /orders/{id}/payments/{payment_id}', () => {
     expect(statuses.sort()).toEqual([200, 404, 404])
     expect((await shop.call('GET', `/orders/${project.id}`)).body.project.version).toBe(3)
   })
-})
 
-describe('payments', () => {
-  it('are those of an order that is there, is the company’s, and has an invoice', async () => {
-    const { project } = await createOrder(shop)
+  it('returns 404 for a payment that is not one of an order that is there, and 409 without an invoice', async () => {
+    const [{ project }, other, deleted] = [await createOrder(shop), await createOrder(shop), await createOrder(shop)]
     const { payment } = (await pay(project.id, { amount: 1 })).body
-    const other = (await createOrder(shop)).project.id
-    const deleted = await createOrder(shop)
     const lost = (await pay(deleted.project.id, { amount: 1 })).body.payment.id
     await shop.call('DELETE', `/orders/${deleted.project.id}`)
     const stranger = await mintShop()
     // An id that no payment of the shop has, whatever ran before.
     await sql('UPDATE companies SET last_payment_id = 7000000007 WHERE id = ?', stranger.id)
-    const theirs = await createOrder(stranger)
-    const theirPayment = (await stranger.call('POST', `/orders/${theirs.project.id}/payments`, { amount: 1 })).body
-      .payment
+    const theirs = (await createOrder(stranger)).project.id
+    const theirPayment = (await stranger.call('POST', `/orders/${theirs}/payments`, { amount: 1 })).body.payment.id
     const bare = (await createOrder(shop)).project.id
     await sql('DELETE FROM invoices WHERE company_id = ? AND project_id = ?', shop.id, bare)
     const before = await dump(shop, stranger)
-    for (const id of [1, deleted.project.id, theirs.project.id]) {
-      expect((await pay(id, { amount: 1 })).status).toBe(404)
-    }
-    const response = await pay(bare, { amount: 1 })
-    expect([response.status, response.body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
     expect((await remove(bare, payment.id)).status).toBe(409)
     for (const [orderId, paymentId] of [
-      [other, payment.id],
-      [project.id, theirPayment.id],
-      [theirs.project.id, theirPayment.id],
+      [other.project.id, payment.id],
+      [project.id, theirPayment],
+      [theirs, theirPayment],
       [deleted.project.id, lost],
       [project.id, 0],
       [project.id, 'x'],
@@ -215,37 +205,71 @@ describe('payments', () => {
     }
     expect(await dump(shop, stranger)).toEqual(before)
   })
+})
+
+describe('the lines and payments of an order', () => {
+  const items = [{ title: 'Tee' }]
+  const putLines = (orderId: number, headers?: Record<string, string>) =>
+    shop.call('PUT', `/orders/${orderId}/invoice-items`, { items }, headers)
+
+  it.each<[string, (orderId: number) => Promise<ApiResponse>]>([
+    ['PUT invoice-items', putLines],
+    ['PATCH with invoice_items', (id) => shop.call('PATCH', `/orders/${id}`, { title: 'No', invoice_items: [] })],
+    ['POST payments', (id) => pay(id, { amount: 1 })],
+  ])('are refused by %s without an order of the company that is there and has an invoice', async (_, send) => {
+    const [deleted, bare, ofDeletedInvoice] = [
+      await createOrder(shop),
+      await createOrder(shop),
+      await createOrder(shop),
+    ]
+    await shop.call('DELETE', `/orders/${deleted.project.id}`)
+    await sql('DELETE FROM invoices WHERE company_id = ? AND id = ?', shop.id, bare.invoice.id)
+    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, ofDeletedInvoice.invoice.id)
+    const stranger = await mintShop()
+    const theirs = await createOrder(stranger)
+    const before = await dump(shop, stranger)
+    for (const id of [1, deleted.project.id, theirs.project.id]) expect((await send(id)).status).toBe(404)
+    for (const { project } of [bare, ofDeletedInvoice]) {
+      const { status, body } = await send(project.id)
+      expect([status, body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
+    }
+    expect(await dump(shop, stranger)).toEqual(before)
+  })
 
   it('honour If-Match', async () => {
     const { project } = await createOrder(shop)
-    expect((await pay(project.id, { amount: 1 }, { 'if-match': '"2"' })).status).toBe(412)
-    const { payment } = (await pay(project.id, { amount: 1 }, { 'if-match': '"1"' })).body
     const before = await dump(shop)
-    expect((await remove(project.id, payment.id, { 'if-match': '"1"' })).status).toBe(412)
+    const stale = { 'if-match': '"2"' }
+    expect([(await putLines(project.id, stale)).status, (await pay(project.id, { amount: 1 }, stale)).status]).toEqual([
+      412, 412,
+    ])
     expect(await dump(shop)).toEqual(before)
-    expect((await remove(project.id, payment.id, { 'if-match': '"2"' })).status).toBe(200)
+    expect((await putLines(project.id, { 'if-match': '"1"' })).status).toBe(200)
+    const { payment } = (await pay(project.id, { amount: 1 }, stale)).body
+    const paid = await dump(shop)
+    expect((await putLines(project.id, stale)).status).toBe(412)
+    expect((await remove(project.id, payment.id, stale)).status).toBe(412)
+    expect(await dump(shop)).toEqual(paid)
+    expect((await remove(project.id, payment.id, { 'if-match': '"3"' })).status).toBe(200)
   })
 
   it('are in the feed, the audit and the accounting events', async () => {
     const own = await mintShop()
     await enableAccounting(own)
     const { project } = await createOrder(own, { accounting_sync_enabled: false })
-    const { payment } = (await own.call('POST', `/orders/${project.id}/payments`, { amount: 1 })).body
-    await own.call('DELETE', `/orders/${project.id}/payments/${payment.id}`)
+    const path = `/orders/${project.id}`
+    expect((await own.call('PUT', `${path}/invoice-items`, { items })).headers.get('etag')).toBe('"2"')
+    const { payment } = (await own.call('POST', `${path}/payments`, { amount: 1 })).body
+    await own.call('DELETE', `${path}/payments/${payment.id}`)
     const rows = (columns: string, table: string, order: string) =>
       sql(`SELECT ${columns} FROM ${table} WHERE company_id = ? ORDER BY ${order}`, own.id)
-    const feed = await rows('operation, version', 'changes', 'sequence')
-    expect(feed.slice(-3)).toEqual([
+    expect((await rows('operation, version', 'changes', 'sequence')).slice(-4)).toEqual([
       { operation: 'create', version: 1 },
-      { operation: 'update', version: 2 },
-      { operation: 'update', version: 3 },
+      ...[2, 3, 4].map((version) => ({ operation: 'update', version })),
     ])
-    expect(await rows('operation', 'accounting_outbox', 'id')).toEqual([
-      { operation: 'update' },
-      { operation: 'update' },
-    ])
-    const audit = await rows('action, entity_id', 'audit_log', 'id')
-    expect(audit.slice(-2)).toEqual([
+    expect(await rows('operation', 'accounting_outbox', 'id')).toEqual(Array(3).fill({ operation: 'update' }))
+    expect((await rows('action, entity_id', 'audit_log', 'id')).slice(-3)).toEqual([
+      { action: 'invoice_items.write', entity_id: String(project.id) },
       { action: 'payment.create', entity_id: String(payment.id) },
       { action: 'payment.delete', entity_id: String(payment.id) },
     ])

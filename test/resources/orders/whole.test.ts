@@ -115,15 +115,6 @@ describe('PATCH /orders/{id} with invoice_items', () => {
     expect(await read(project.id)).toEqual(whole)
   })
 
-  it('is refused without an invoice, and for an order that does not exist', async () => {
-    const { project, invoice } = await createOrder(shop)
-    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, invoice.id)
-    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, { title: 'No', invoice_items: [] })
-    expect([status, body.error.details.reason]).toEqual([409, 'invoice_missing'])
-    expect(await read(project.id)).toMatchObject({ project: { title: 'Order', version: 1 } })
-    expect((await shop.call('PATCH', '/orders/999999', { invoice_items: [] })).status).toBe(404)
-  })
-
   it('is refused with a deletion, as a whole', async () => {
     const { project } = await createOrder(shop, { client_notes: 'n', invoice_items: ITEMS })
     const before = await read(project.id)
