@@ -31,9 +31,11 @@ async function count(table: string): Promise<number> {
   return row?.count ?? 0
 }
 
-const TABLES = ['clients', 'orders', 'invoices', 'payments', 'changes', 'audit_log', 'accounting_outbox']
+const TABLES = 'clients orders invoices invoice_items payments changes audit_log accounting_outbox'.split(' ')
 const COUNTS = TABLES.map((table) => `(SELECT count(*) FROM ${table} WHERE company_id = ?1) AS ${table}`)
 const countAll = () => sql(`SELECT ${COUNTS}`, company.id)
+
+const WHOLE_ORDER = { title: 'A', client_id: clientId, invoice_items: [{ title: 'Tee' }], payments: [{ amount: 1 }] }
 
 /** Requests that a key makes happen once, each with the status of its first response. */
 const WRITES: [name: string, status: number, make: () => Promise<[method: string, path: string, body?: object]>][] = [
@@ -55,6 +57,8 @@ const WRITES: [name: string, status: number, make: () => Promise<[method: string
   ],
   ['update of an unknown client', 404, async () => ['PATCH', '/clients/1', { phone: '1' }]],
   ['creation of an order', 200, async () => ['POST', '/orders', { title: 'A', client_id: clientId }]],
+  ['creation of an order with its lists', 200, async () => ['POST', '/orders', WHOLE_ORDER]],
+  ['creation of a payment', 200, async () => ['POST', `/orders/${await createOrder()}/payments`, { amount: 1 }]],
   ['creation of an order of an unknown client', 400, async () => ['POST', '/orders', { title: 'A', client_id: 1 }]],
   ['update of an order', 200, async () => ['PATCH', `/orders/${await createOrder()}`, { discount_amount: 5 }]],
   [

@@ -5,7 +5,7 @@ import { fold } from '../../../src/kernel/db/search.ts'
 import { issuesOf, request, send, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem } from '../../support/rows.ts'
-import { createOrder, dump, mintShop } from './support.ts'
+import { createOrder, dump, expectRefusals, mintShop } from './support.ts'
 
 const shop = await mintShop()
 
@@ -127,7 +127,9 @@ describe('PUT /orders/{id}/invoice-items', () => {
   )
 
   it('refuses what its schema does not allow, and changes nothing', async () => {
-    const cases: [unknown, string][] = [
+    const { project } = await createOrder(shop)
+    await put(project.id, [{ title: 'before' }])
+    await expectRefusals(shop, (items) => put(project.id, items), [
       [undefined, 'items'],
       [{}, 'items'],
       [Array(501).fill({ title: 'a' }), 'items'],
@@ -142,12 +144,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
       [[{ title: 'a', unit_price: '1' }], 'items.0.unit_price'],
       [Array(2).fill({ title: 'a', id: 1 }), 'items'],
       [[{ title: 'a' }, { title: 'b', id: 123 }], 'items.1.id'],
-    ]
-    const { project } = await createOrder(shop)
-    await put(project.id, [{ title: 'before' }])
-    const before = await dump(shop)
-    for (const [items, path] of cases) expect([items, issuesOf(await put(project.id, items))]).toEqual([items, [path]])
-    expect(await dump(shop)).toEqual(before)
+    ])
   })
 
   it('takes the highest values, 0.1 + 0.2, and 500 lines of long texts', async () => {

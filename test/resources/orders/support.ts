@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
-import { mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, issuesOf, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { freshRowId, insert } from '../../support/rows.ts'
 
 export interface Shop extends TestCompany {
@@ -66,4 +66,15 @@ export async function dump(...companies: TestCompany[]): Promise<unknown[]> {
   )
   const counts = (['DB', 'DB_TWO'] as const).map((home) => sqlIn(home, 'SELECT * FROM companies'))
   return [(await Promise.all(own)).flat().map(({ results }) => results), await Promise.all(counts)]
+}
+
+/** Expects that each body is refused for the one field of its path, and that nothing is written. */
+export async function expectRefusals(
+  shop: TestCompany,
+  send: (body: unknown) => Promise<ApiResponse>,
+  cases: [body: unknown, path: string][],
+): Promise<void> {
+  const before = await dump(shop)
+  for (const [body, path] of cases) expect([body, new Set(issuesOf(await send(body)))]).toEqual([body, new Set([path])])
+  expect(await dump(shop)).toEqual(before)
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { sql } from '../../support/app.ts'
-import { createClient, createOrder, dump, mintShop } from './support.ts'
+import { issuesOf, sql } from '../../support/app.ts'
+import { createClient, createOrder, expectRefusals, mintShop } from './support.ts'
 
 let next = 0
 
@@ -40,40 +40,24 @@ describe('POST /orders with its lists', () => {
     })
   })
 
-  it('creates one order with its lists for one Idempotency-Key', async () => {
-    const headers = { 'Idempotency-Key': fresh() }
-    const body = { title: 'Order', client_id: shop.clientId, invoice_items: ITEMS, payments: PAYMENTS }
-    const first = await shop.call('POST', '/orders', body, headers)
-    const again = await shop.call('POST', '/orders', body, headers)
-    expect([first.status, again.body]).toEqual([200, first.body])
-    expect(await read(first.body.project.id)).toEqual(first.body)
-  })
-
-  it('refuses a wrong field by its path, and writes nothing', async () => {
-    const cases: [path: string, fields: object][] = [
-      ['invoice_items.1.quantity', { invoice_items: [{ title: 'a' }, { title: 'b', quantity: -1 }] }],
-      ['invoice_items.0.title', { invoice_items: [{}] }],
-      ['invoice_items.0.id', { invoice_items: [{ title: 'a', id: 1 }] }],
-      ['invoice_items.0.unit_price', { invoice_items: [{ title: 'a', quantity: 1e6, unit_price: 1e6 }] }],
-      ['invoice_items', { invoice_items: Array(501).fill({ title: 'a' }) }],
-      ['invoice_items', { invoice_items: { title: 'a' } }],
-      ['payments.2.amount', { payments: [{ amount: 1 }, { amount: 1 }, { amount: 0 }] }],
-      ['payments.0.paid_at', { payments: [{ amount: 1, paid_at: 'soon' }] }],
-      ['payments', { payments: Array(501).fill({ amount: 1 }) }],
-      ['client_id', { client_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
-      ['tax_id', { tax_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }],
-    ]
-    const before = await dump(shop)
-    for (const [path, fields] of cases) {
-      for (const [method, target] of [
-        ['POST', '/orders'],
-        ['PUT', '/orders/by-external-id/never'],
-      ] as const) {
-        const { status, body } = await shop.call(method, target, { title: 'a', client_id: shop.clientId, ...fields })
-        expect([method, status, body.error?.details?.issues?.[0]?.path]).toEqual([method, 400, path])
-      }
-    }
-    expect(await dump(shop)).toEqual(before)
+  it.each([
+    ['POST', '/orders'],
+    ['PUT', '/orders/by-external-id/never'],
+  ])('refuses a wrong field by its path, and writes nothing: %s %s', async (method, target) => {
+    const order = { title: 'a', client_id: shop.clientId }
+    await expectRefusals(shop, (fields) => shop.call(method, target, Object.assign({}, order, fields)), [
+      [{ invoice_items: [{ title: 'a' }, { title: 'b', quantity: -1 }] }, 'invoice_items.1.quantity'],
+      [{ invoice_items: [{}] }, 'invoice_items.0.title'],
+      [{ invoice_items: [{ title: 'a', id: 1 }] }, 'invoice_items.0.id'],
+      [{ invoice_items: [{ title: 'a', quantity: 1e6, unit_price: 1e6 }] }, 'invoice_items.0.unit_price'],
+      [{ invoice_items: Array(501).fill({ title: 'a' }) }, 'invoice_items'],
+      [{ invoice_items: { title: 'a' } }, 'invoice_items'],
+      [{ payments: [{ amount: 1 }, { amount: 1 }, { amount: 0 }] }, 'payments.2.amount'],
+      [{ payments: [{ amount: 1, paid_at: 'soon' }] }, 'payments.0.paid_at'],
+      [{ payments: Array(501).fill({ amount: 1 }) }, 'payments'],
+      [{ client_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }, 'client_id'],
+      [{ tax_id: 999_999, invoice_items: ITEMS, payments: PAYMENTS }, 'tax_id'],
+    ])
   })
 
   it('has a limit of 400,000 bytes', async () => {
@@ -91,27 +75,20 @@ describe('PATCH /orders/{id} with invoice_items', () => {
       { ...ITEMS[1], id: cap.id },
       { title: 'New', unit_price: 2 },
     ]
-    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, {
-      title: 'Changed',
-      invoice_items: sent,
-    })
+    const change = { title: 'Changed', invoice_items: sent }
+    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, change)
     expect(status).toBe(200)
+    expect(body).toMatchObject({ project: { title: 'Changed', version: 2 }, invoice: { subtotal: 2 } })
     expect(body.invoice_items).toMatchObject([
       { id: cap.id, position: 1 },
       { title: 'New', position: 2 },
     ])
-    expect(body).toMatchObject({ project: { title: 'Changed', version: 2 }, invoice: { subtotal: 2 } })
     const whole = await read(project.id)
     expect(whole).toMatchObject({ invoice: body.invoice, project: body.project, invoice_items: body.invoice_items })
     for (const wrong of [[{ title: 'a' }, { title: 'b', id: tee.id }], [{ title: 'a', id: 999_999_999 }]]) {
       const refused = await shop.call('PATCH', `/orders/${project.id}`, { title: 'No', invoice_items: wrong })
-      expect([refused.status, refused.body.error.details.issues]).toMatchObject([
-        400,
-        [{ path: `invoice_items.${wrong.length - 1}.id` }],
-      ])
+      expect(issuesOf(refused)).toEqual([`invoice_items.${wrong.length - 1}.id`])
     }
-    const put = await shop.call('PUT', `/orders/${project.id}/invoice-items`, { items: [{ title: 'a', id: tee.id }] })
-    expect([put.status, put.body.error.details.issues[0].path]).toEqual([400, 'items.0.id'])
     expect(await read(project.id)).toEqual(whole)
   })
 
@@ -119,8 +96,7 @@ describe('PATCH /orders/{id} with invoice_items', () => {
     const { project } = await createOrder(shop, { client_notes: 'n', invoice_items: ITEMS })
     const before = await read(project.id)
     const change = { client_notes: null, deleted: true, invoice_items: [] }
-    const { status, body } = await shop.call('PATCH', `/orders/${project.id}`, change)
-    expect([status, body.error.details.issues[0].path]).toEqual([400, 'invoice_items'])
+    expect(issuesOf(await shop.call('PATCH', `/orders/${project.id}`, change))).toEqual(['invoice_items'])
     expect(await read(project.id)).toEqual(before)
   })
 
@@ -159,29 +135,14 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
   it('replaces the fields, but not a status and lists that are left out', async () => {
     const id = fresh()
     const fields = { description: 'd', client_notes: 'n', discount_amount: 5, discount_amount_type: 'fixed' }
-    const { body } = await put(id, {
-      ...fields,
-      status_id: shop.statusIds[1],
-      invoice_items: ITEMS,
-      payments: PAYMENTS,
-    })
+    const lists = { invoice_items: ITEMS, payments: PAYMENTS }
+    const { body } = await put(id, { ...fields, ...lists, status_id: shop.statusIds[1] })
     const changed = await put(id, { title: 'Other' })
-    const { invoice_items: _items, payments: _payments, ...single } = body
+    const reset = { title: 'Other', description: null, client_notes: null, version: 2, updated_at: expect.any(String) }
+    const discount = { discount_amount: 0, discount_amount_type: 'percentage', discount_total: 0 }
     expect(changed.body).toEqual({
-      project: {
-        ...single.project,
-        ...{ title: 'Other', description: null, client_notes: null, version: 2, updated_at: expect.any(String) },
-      },
-      invoice: {
-        ...single.invoice,
-        ...{
-          discount_amount: 0,
-          discount_amount_type: 'percentage',
-          discount_total: 0,
-          total: 22.25,
-          balance_due: 16.2,
-        },
-      },
+      project: { ...body.project, ...reset },
+      invoice: { ...body.invoice, ...discount, total: 22.25, balance_due: 16.2 },
     })
     expect(await read(body.project.id)).toMatchObject({ invoice_items: body.invoice_items, payments: body.payments })
   })
@@ -239,7 +200,7 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
       await put(fresh(), { client_id: client }),
       await shop.call('PATCH', path, { client_id: deleted }),
     ]
-    for (const { body } of refused) expect(body.error.details.issues).toMatchObject([{ path: 'client_id' }])
+    for (const response of refused) expect(issuesOf(response)).toEqual(['client_id'])
     expect((await read(first.body.project.id)).project).toEqual(changed.body.project)
   })
 
@@ -297,14 +258,12 @@ describe('payments of an order', () => {
     expect((await shop.call('GET', path)).body.data).toEqual([{ ...first, amount: 7 }, body.payment])
     expect((await read(project.id)).project.version).toBe(3)
     const other = await createOrder(shop)
-    for (const [target, status] of [
-      [`/orders/${other.project.id}/payments/${first.id}`, 404],
-      [`${path}/999999999`, 404],
-    ] as const) {
-      expect((await shop.call('PATCH', target, { amount: 1 })).status).toBe(status)
+    for (const target of [`/orders/${other.project.id}/payments/${first.id}`, `${path}/999999999`]) {
+      expect((await shop.call('PATCH', target, { amount: 1 })).status).toBe(404)
     }
-    expect((await shop.call('PATCH', `${path}/${first.id}`, {})).status).toBe(400)
-    expect((await shop.call('PATCH', `${path}/${first.id}`, { amount: null })).status).toBe(400)
+    for (const wrong of [{}, { amount: null }]) {
+      expect((await shop.call('PATCH', `${path}/${first.id}`, wrong)).status).toBe(400)
+    }
     expect((await shop.call('GET', `/orders/${other.project.id}/payments`)).body).toEqual({ data: [] })
     expect((await shop.call('GET', '/orders/999999/payments')).status).toBe(404)
   })
