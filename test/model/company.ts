@@ -1,4 +1,5 @@
 import { digitsOf, fold } from '../../src/kernel/db/search.ts'
+import { byKeys, idsOf } from '../support/lists.ts'
 
 interface Versioned {
   id: number
@@ -195,4 +196,10 @@ export function ordersOf({ clients, orders }: Model, query: ListQuery): Order[] 
       (to === undefined || order.created_date <= to) &&
       (text === '' || isFound(order)),
   )
+}
+
+/** The ids of a list in its order, `-` for descending. */
+export function sortedIds(rows: (Client | Order)[], sort: string): number[] {
+  const column = sort.replace('-', '')
+  return idsOf(rows.sort(byKeys((row) => [Reflect.get(row, column), row.id], sort.startsWith('-') ? -1 : 1)))
 }

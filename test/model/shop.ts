@@ -204,7 +204,7 @@ function clientOf(base: number, n: number): Client {
   }
 }
 
-function columnsOfClient(client: Client) {
+export function columnsOfClient(client: Client) {
   const { company_name, first_name, last_name, email, phone } = client
   const keyOf = (text: string | null) => (text === null ? null : fold(text))
   return {
@@ -236,7 +236,7 @@ function orderOf(base: number, n: number, clients: number): Order {
   }
 }
 
-function columnsOfOrder({ number, ...order }: Order) {
+export function columnsOfOrder({ number, ...order }: Order) {
   return { ...order, deleted: Number(order.deleted), title_key: fold(order.title), number_key: number }
 }
 

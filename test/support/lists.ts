@@ -1,9 +1,20 @@
+import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { TestCompany } from './app.ts'
 
 /** An element of a list, as far as tests compare it. */
 export interface Listed {
   id: number
+}
+
+export const idsOf = (rows: readonly Listed[]): number[] => rows.map(({ id }) => id)
+
+/** Parameters that the lists of clients and orders share. */
+export const COMMON_PARAMETERS = {
+  sort: fc.constantFrom('id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'),
+  deleted: fc.constantFrom('exclude', 'include', 'only'),
+  updated_since: fc.constantFrom('1970-01-01T00:00:03Z', '1970-01-01T02:00:05.000+02:00', '2030-01-01T00:00:00Z'),
+  external_id: fc.constantFrom('E-7', 'E-11', 'E-13', 'E-8'),
 }
 
 /** A path with its query; undefined values are left out. */
@@ -64,10 +75,10 @@ export async function expectPages<Q extends object>(
 ): Promise<void> {
   const query = { ...sent, per_page }
   const { elements, total } = await walk(company, list, query)
-  expect({ ids: elements.map(({ id }) => id), total }).toEqual({ ids, total: ids.length })
+  expect({ ids: idsOf(elements), total }).toEqual({ ids, total: ids.length })
   const page = 1 + (ids.length % 3)
   const { body } = await company.call('GET', pathOf(list, { ...query, page }))
-  expect(body.data.map(({ id }: Listed) => id)).toEqual(ids.slice((page - 1) * per_page, page * per_page))
+  expect(idsOf(body.data)).toEqual(ids.slice((page - 1) * per_page, page * per_page))
   expect(body.pagination).toMatchObject({ total: ids.length, has_more: ids.length > page * per_page })
 }
 

@@ -1,62 +1,46 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fold } from '../../../src/kernel/db/search.ts'
+import { emptyModel, type ListQuery, ordersOf, sortedIds } from '../../model/company.ts'
+import { columnsOfClient, columnsOfOrder } from '../../model/shop.ts'
 import { FIRST_ID, issuesOf, mintCompany, sql } from '../../support/app.ts'
-import { byKeys, expectPages, type Listed } from '../../support/lists.ts'
-import { addItem, insert } from '../../support/rows.ts'
-import { createClient, createOrder, mintShop } from './support.ts'
-
-interface Row extends Listed {
-  title: string
-  number: string
-  client_id: number
-  order_status_id: number | null
-  created_date: string
-  deleted: 0 | 1
-  external_id: string | null
-  created_at: number
-  updated_at: number
-}
-
-const NAMES = ['Harbor Club', 'Überdruck', 'Navy']
-const TITLES = ['Regatta shirts', 'Navy hoodies', 'Ångström', 'Z']
-
-const rows: Row[] = Array.from({ length: 80 }, (_, n) => ({
-  id: FIRST_ID + 100 + n,
-  title: TITLES[(n * 7) % 4] ?? '',
-  number: n % 4 ? `${2000 + n}` : '',
-  client_id: 1 + ((n * 5) % 3),
-  order_status_id: [null, 1, 2, 3][(n * 11) % 4] ?? null,
-  created_date: `2026-01-0${1 + ((n * 3) % 5)}`,
-  deleted: n % 6 === 1 ? 1 : 0,
-  external_id: n % 2 ? `E-${n}` : null,
-  created_at: ((n * 13) % 7) * 1000,
-  updated_at: ((n * 29) % 11) * 1000,
-}))
+import { COMMON_PARAMETERS, expectPages, idsOf, pathOf } from '../../support/lists.ts'
+import { addItem, insert, insertions } from '../../support/rows.ts'
+import { createClient, createOrder, mintShop, type Shop } from './support.ts'
 
 const company = await mintCompany()
+const model = emptyModel()
 for (const id of [1, 2, 3]) await insert('order_statuses', { company_id: company.id, id, title: `Status ${id}` })
-for (const [index, name] of NAMES.entries()) {
-  const key = { company_id: company.id, id: index + 1, deleted: index === 2 ? 1 : 0, created_at: 0, updated_at: 0 }
-  await insert('clients', { ...key, company_name: name, company_name_key: fold(name), email: 'regatta@x.example' })
+for (const [index, company_name] of ['Harbor Club', 'Überdruck', 'Navy'].entries()) {
+  const others = { first_name: null, last_name: null, phone: null, external_id: null, version: 1 }
+  const times = { created_at: 0, updated_at: 0 }
+  const client = { id: index + 1, company_name, email: 'regatta@x.example', deleted: index === 2, ...others, ...times }
+  model.clients.set(client.id, client)
+  await insert('clients', { company_id: company.id, ...columnsOfClient(client) })
 }
-await sql(
-  `INSERT INTO orders (company_id, id, title, title_key, number_key, client_id, order_status_id, created_date, deleted, external_id, created_at, updated_at)
-   SELECT ?1, value ->> 'id', value ->> 'title', value ->> 'key', value ->> 'number', value ->> 'client_id', value ->> 'order_status_id',
-     value ->> 'created_date', value ->> 'deleted', value ->> 'external_id', value ->> 'created_at', value ->> 'updated_at' FROM json_each(?2)`,
-  company.id,
-  JSON.stringify(rows.map((row) => ({ ...row, key: fold(row.title) }))),
-)
+for (let n = 0; n < 80; n++) {
+  model.orders.set(n, {
+    id: FIRST_ID + 100 + n,
+    title: ['Regatta shirts', 'Navy hoodies', 'Ångström', 'Z'][(n * 7) % 4] ?? '',
+    number: n % 4 ? `${2000 + n}` : '',
+    client_id: 1 + ((n * 5) % 3),
+    order_status_id: [null, 1, 2, 3][(n * 11) % 4] ?? null,
+    created_date: `2026-01-0${1 + ((n * 3) % 5)}`,
+    deleted: n % 6 === 1,
+    external_id: n % 2 ? `E-${n}` : null,
+    version: 1,
+    created_at: ((n * 13) % 7) * 1000,
+    updated_at: ((n * 29) % 11) * 1000,
+  })
+}
+const rows = Array.from(model.orders.values(), (row) => ({ company_id: company.id, ...columnsOfOrder(row) }))
+await insertions('orders', rows, {})
 
 const queries = fc.record(
   {
-    sort: fc.constantFrom('id', '-id', 'created_at', '-created_at', 'updated_at', '-updated_at'),
-    deleted: fc.constantFrom('exclude', 'include', 'only'),
-    updated_since: fc.constantFrom('1970-01-01T00:00:03Z', '1970-01-01T02:00:05.000+02:00', '2030-01-01T00:00:00Z'),
-    external_id: fc.constantFrom('E-7', 'E-11', 'E-13', 'E-8'),
+    ...COMMON_PARAMETERS,
     q: fc.constantFrom('harbor', 'über', 'navy', 'ång', 'Z', '20', '2041', 'Ü', 'regatta', 'nobody'),
     status: fc.constantFrom('1', '2', '1,2', '3,1', '9'),
-    client_id: fc.constantFrom('1', '2', '3', '9'),
+    client_id: fc.constantFrom(1, 2, 3, 9),
     from: fc.constantFrom('2026-01-02', '2026-01-04'),
     to: fc.constantFrom('2026-01-03', '2026-01-04'),
   },
@@ -65,28 +49,13 @@ const queries = fc.record(
 
 type Query = typeof queries extends fc.Arbitrary<infer Q> ? Q : never
 
-function expected(query: Query): number[] {
-  const { sort, deleted = 'exclude', updated_since, external_id, q, status, client_id, from, to } = query
-  const column = (sort?.replace('-', '') ?? 'created_date') as 'id' | 'created_at' | 'updated_at' | 'created_date'
-  return rows
-    .filter((row) => deleted === 'include' || row.deleted === Number(deleted === 'only'))
-    .filter((row) => updated_since === undefined || row.updated_at >= Date.parse(updated_since))
-    .filter((row) => external_id === undefined || row.external_id === external_id)
-    .filter(
-      (row) =>
-        status === undefined ||
-        status
-          .split(',')
-          .map(Number)
-          .includes(row.order_status_id ?? 0),
-    )
-    .filter((row) => client_id === undefined || row.client_id === Number(client_id))
-    .filter((row) => (from === undefined || row.created_date >= from) && (to === undefined || row.created_date <= to))
-    .filter(({ title, number, client_id }) =>
-      [title, number, NAMES[client_id - 1] ?? ''].some((text) => fold(text).includes(fold(q ?? ''))),
-    )
-    .sort(byKeys((row) => [row[column], row.id], !sort || sort.startsWith('-') ? -1 : 1))
-    .map(({ id }) => id)
+function expected({ sort, updated_since, status, ...query }: Query): number[] {
+  const wanted: ListQuery = {
+    ...query,
+    ...(updated_since !== undefined && { updated_since: Date.parse(updated_since) }),
+    ...(status !== undefined && { status: status.split(',').map(Number) }),
+  }
+  return sortedIds(ordersOf(model, wanted), sort ?? '-created_date')
 }
 
 describe('the list of orders with sort and filters', () => {
@@ -99,14 +68,37 @@ describe('the list of orders with sort and filters', () => {
     )
   })
 
+  it('has project objects, 25 a page by default', async () => {
+    const { body } = await company.call('GET', '/orders')
+    expect(idsOf(body.data)).toEqual(expected({}).slice(0, 25))
+    expect(body.pagination).toMatchObject({ page: 1, per_page: 25, total: 66 })
+    const [first] = body.data
+    expect((await company.call('GET', `/orders/${first.id}`)).body.project).toEqual(first)
+  })
+
+  it.each<Query>([
+    {},
+    { status: '1' },
+    { status: '1,2' },
+    { client_id: 1 },
+    { client_id: 1, from: '2026-01-02' },
+    { from: '2026-01-02', to: '2026-01-04' },
+    { status: '1', to: '2026-01-04' },
+  ])('has its last pages by number, and nothing beyond them: %o', async (query) => {
+    const ids = expected(query)
+    const pages = Math.ceil(ids.length / 7)
+    for (const page of [pages - 1, pages, pages + 1, 1_000_000]) {
+      const { body } = await company.call('GET', pathOf('/orders', { ...query, per_page: 7, page }))
+      expect(idsOf(body.data)).toEqual(ids.slice((page - 1) * 7, page * 7))
+      expect(body.pagination.total).toBe(ids.length)
+    }
+  })
+
   it('takes several statuses as a comma list, repeated, or both', async () => {
     for (const query of ['status=1,2', 'status=1&status=2', 'status=2,%201', 'status=%202&status=1']) {
       const { body } = await company.call('GET', `/orders?per_page=100&${query}`)
-      expect(
-        body.data.map(({ id }: Listed) => id),
-        query,
-      ).toEqual(expected({ status: '1,2' }))
-      expect(body.pagination.total).toBe(expected({ status: '1,2' }).length)
+      expect([idsOf(body.data), query]).toEqual([expected({ status: '1,2' }), query])
+      expect(body.pagination.total).toBe(body.data.length)
     }
   })
 
@@ -128,37 +120,50 @@ describe('the list of orders with sort and filters', () => {
   })
 })
 
+async function find(shop: Shop, q: string): Promise<number[]> {
+  const { body } = await shop.call('GET', `/orders?per_page=100&q=${encodeURIComponent(q)}`)
+  expect(body.pagination.total).toBe(body.data.length)
+  return idsOf(body.data)
+}
+
 describe('a search of orders', () => {
   it('follows what is created, renamed, deleted and brought by clients', async () => {
     const shop = await mintShop()
-    const find = async (q: string) => {
-      const { body } = await shop.call('GET', `/orders?per_page=100&q=${encodeURIComponent(q)}`)
-      expect(body.pagination.total).toBe(body.data.length)
-      return body.data.map(({ id }: Listed) => id)
-    }
     const clientId = await createClient(shop, { company_name: 'Σίσυφος AG', email: 'mail@x.example' })
     const { project, invoice } = await createOrder(shop, { title: 'Straße', client_id: clientId })
     for (const q of ['STRASSE', 'ße', 'σίσυφοσ', 'ag', invoice.number, invoice.number.slice(1)]) {
-      expect(await find(q), q).toEqual([project.id])
+      expect(await find(shop, q), q).toEqual([project.id])
     }
-    for (const q of ['mail', 'straßeσ', 'x.example', 'strasse 1']) expect(await find(q), q).toEqual([])
+    for (const q of ['mail', 'straßeσ', 'x.example', 'strasse 1']) expect(await find(shop, q), q).toEqual([])
 
     await shop.call('PATCH', `/orders/${project.id}`, { title: 'Gasse' })
     await shop.call('PATCH', `/clients/${clientId}`, { company_name: 'Tantalos' })
-    expect([await find('straße'), await find('σίσυφος'), await find('gasse'), await find('TANT')]).toEqual([
-      [],
-      [],
-      [project.id],
-      [project.id],
-    ])
-    expect(await find(invoice.number)).toEqual([project.id])
+    for (const q of ['straße', 'σίσυφος']) expect(await find(shop, q), q).toEqual([])
+    for (const q of ['gasse', 'TANT', invoice.number]) expect(await find(shop, q), q).toEqual([project.id])
     await shop.call('PATCH', `/clients/${clientId}`, { deleted: true })
-    expect(await find('tantalos')).toEqual([project.id])
+    expect(await find(shop, 'tantalos')).toEqual([project.id])
     await shop.call('PATCH', `/orders/${project.id}`, { client_id: shop.clientId })
-    expect([await find('tantalos'), await find('client')]).toEqual([[], [project.id]])
+    expect([await find(shop, 'tantalos'), await find(shop, 'client')]).toEqual([[], [project.id]])
     await shop.call('DELETE', `/orders/${project.id}`)
-    expect(await find('gasse')).toEqual([])
+    expect(await find(shop, 'gasse')).toEqual([])
     expect((await shop.call('GET', '/orders?q=gasse&deleted=only')).body.data).toHaveLength(1)
+  })
+  it('takes a control character of `q` for a space, and one that is blank for none', async () => {
+    const shop = await mintShop()
+    for (const title of ['Team shirts', 'Team shirts and caps', 'Caps']) await createOrder(shop, { title })
+    const texts = ['', '\0', ' \u001f', 'shirts\0', '\0shirts', 'team\0shirts and', 'shirts\0\0and']
+    const found = texts.map(async (q) => (await find(shop, q)).length)
+    expect(await Promise.all(found)).toEqual([3, 3, 3, 2, 2, 1, 0])
+  })
+
+  it('compares all of a long text with the title and with the name of the client', async () => {
+    const shop = await mintShop()
+    const long = 'a'.repeat(60)
+    const own = (await createOrder(shop, { title: `${long}b` })).project.id
+    const client_id = await createClient(shop, { company_name: `${long}c` })
+    const other = (await createOrder(shop, { title: 'Caps', client_id })).project.id
+    const found = ['b', 'c', 'd', ''].map((end) => find(shop, long + end))
+    expect(await Promise.all(found)).toEqual([[own], [other], [], [other, own]])
   })
 })
 

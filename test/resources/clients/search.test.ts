@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { clientSearch } from '../../../src/kernel/db/search.ts'
 import { mintCompany, type TestCompany } from '../../support/app.ts'
+import { idsOf } from '../../support/lists.ts'
 
 async function create(company: TestCompany, body: Record<string, unknown>): Promise<number> {
   const response = await company.call('POST', '/clients', body)
@@ -10,42 +11,10 @@ async function create(company: TestCompany, body: Record<string, unknown>): Prom
 
 async function find(company: TestCompany, q: string): Promise<number[]> {
   const { body } = await company.call('GET', `/clients?per_page=100&q=${encodeURIComponent(q)}`)
-  const ids = body.data.map((client: { id: number }) => client.id)
+  const ids = idsOf(body.data)
   expect(body.pagination.total, q).toBe(ids.length)
   return ids
 }
-
-describe('the list of clients', () => {
-  it('is newest first, 25 a page by default, with the exact total', async () => {
-    const one = await mintCompany()
-    const operations = Array.from({ length: 30 }, (_, i) => ({
-      method: 'POST',
-      path: '/clients',
-      body: { company_name: `c${i}` },
-    }))
-    await one.call('POST', '/batch', { operations })
-    const list = async (query: string) => (await one.call('GET', `/clients${query}`)).body
-    const all = await list('?per_page=100')
-    expect(all.pagination).toEqual({ page: 1, per_page: 100, total: 30, next_cursor: null, has_more: false })
-    const names = all.data.map((client: { company_name: string }) => client.company_name)
-    expect(names).toEqual(Array.from({ length: 30 }, (_, i) => `c${29 - i}`))
-    expect(await list('')).toEqual({
-      data: all.data.slice(0, 25),
-      pagination: expect.objectContaining({ page: 1, per_page: 25, total: 30, has_more: true }),
-    })
-    expect(await list('?page=2')).toEqual({
-      data: all.data.slice(25),
-      pagination: expect.objectContaining({ page: 2, per_page: 25, total: 30, has_more: false }),
-    })
-    expect(await list('?page=4&per_page=7')).toMatchObject({ data: all.data.slice(21, 28) })
-    expect(await list('?page=99')).toEqual({
-      data: [],
-      pagination: { page: 99, per_page: 25, total: 30, next_cursor: null, has_more: false },
-    })
-    for (const blank of ['?q=', '?q=%20%09', '?q=%00', '?q=%20%1F'])
-      expect((await list(blank)).pagination.total).toBe(30)
-  })
-})
 
 describe('a search of clients', () => {
   /** What is stored, searches that must find it, and searches that must not. */
