@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { issuesOf, sql } from '../../support/app.ts'
-import { createOrder, mintShop } from './support.ts'
+import { createClient, createOrder, mintShop } from './support.ts'
 
 const shop = await mintShop()
 /** That no test changes. */
@@ -67,37 +67,14 @@ describe('POST /orders', () => {
   })
 
   it('accepts every field of an order', async () => {
-    const order = await createOrder(shop, {
-      description: '',
-      start_date: 'second week of May',
-      deadline: '2028-02-29',
-      status_id: shop.statusIds[1],
-      client_notes: 'Ünï 🧵',
-      tax_id: shop.taxId,
-      tax_exempt: true,
-      tax_exempt_reason: 'Non-profit',
-      discount_amount: 12.34,
-      discount_amount_type: 'fixed',
-      discount_type: 'after_tax',
-      accounting_sync_enabled: true,
-    })
+    const texts = { description: '', start_date: 'second week of May', deadline: '2028-02-29', client_notes: 'Ünï 🧵' }
+    const exemption = { tax_id: shop.taxId, tax_exempt: true, tax_exempt_reason: 'Non-profit' }
+    const terms = { ...exemption, discount_amount: 12.34, discount_type: 'after_tax' }
+    const more = { status_id: shop.statusIds[1], discount_amount_type: 'fixed', accounting_sync_enabled: true }
+    const order = await createOrder(shop, { ...texts, ...terms, ...more })
     expect(order).toMatchObject({
-      project: {
-        description: '',
-        start_date: 'second week of May',
-        deadline: '2028-02-29',
-        order_status_id: shop.statusIds[1],
-        client_notes: 'Ünï 🧵',
-      },
-      invoice: {
-        due_date: '2028-02-29',
-        tax_id: shop.taxId,
-        tax_exempt: true,
-        tax_exempt_reason: 'Non-profit',
-        discount_amount: 12.34,
-        discount_amount_type: 'fixed_amount',
-        discount_type: 'after_tax',
-      },
+      project: { ...texts, order_status_id: more.status_id },
+      invoice: { ...terms, due_date: texts.deadline, discount_amount_type: 'fixed_amount' },
       tax: { id: shop.taxId, name: 'State', rate: 8.25 },
       order_status: { workflow_key: 'production' },
     })
@@ -111,6 +88,27 @@ describe('POST /orders', () => {
     await sql(`UPDATE companies SET last_invoice_number = 999999999999999 WHERE id = ?`, one.id)
     const long = [(await createOrder(one)).invoice.number, (await createOrder(one)).invoice.number]
     expect(long).toEqual(['1000000000000000', '1000000000000001'])
+  })
+
+  it('gives invoices unique numbers without gaps under concurrent creations, some of which fail', async () => {
+    const [shop, other] = [await mintShop(), await mintShop()]
+    const responses = await Promise.all(
+      Array.from({ length: 45 }, (_, i) => {
+        const [company, fails] = [i % 5 === 4 ? other : shop, i % 3 === 2]
+        return company.call('POST', '/orders', { title: `o${i}`, client_id: fails ? 999_999 : company.clientId })
+      }),
+    )
+    expect(responses.filter(({ status }) => status === 400)).toHaveLength(15)
+    for (const company of [shop, other]) {
+      const made = responses.filter(({ status, body }) => status === 200 && body.client.id === company.clientId)
+      const numbers = made.map(({ body }) => Number(body.invoice.number)).sort((a, b) => a - b)
+      expect(numbers).toEqual(made.map((_, i) => 1001 + i))
+      const orders = await sql('SELECT count(*) AS count FROM orders WHERE company_id = ?', company.id)
+      expect(orders).toEqual([{ count: made.length }])
+    }
+    const created = responses.filter(({ status }) => status === 200).map(({ body }) => body)
+    expect(new Set(created.map(({ project }) => project.id)).size).toBe(30)
+    expect(created.map(({ invoice }) => invoice.project_id)).toEqual(created.map(({ project }) => project.id))
   })
 
   it('sets no status when the company has no default', async () => {
@@ -160,5 +158,34 @@ describe('a field of an order', () => {
       expect(issuesOf(await shop.call(method, path, { ...base, [field]: value })), method).toContain(field)
     }
     expect((await shop.call('GET', `/orders/${order.project.id}`)).body).toEqual(order)
+  })
+})
+
+describe('the tax exemption of a new order', () => {
+  const EXEMPT = { tax_exempt: true, tax_exempt_reason: 'School' }
+  const RESALE = { tax_exempt: true, tax_exempt_reason: 'Resale' }
+
+  type Fields = Record<string, unknown>
+  it.each<[string, ofClient: Fields, sent: Fields, isExempt: boolean, reason: string | null]>([
+    ['is copied from the client', EXEMPT, {}, true, 'School'],
+    ['is off when the client has none', {}, {}, false, null],
+    ['has no reason when the client has none', { tax_exempt: true }, {}, true, null],
+    ['is off, without a reason, when the request turns it off', EXEMPT, { tax_exempt: false }, false, null],
+    ['has not the client’s reason when the request turns it on', EXEMPT, { tax_exempt: true }, true, null],
+    ['has the request’s reason when only that is sent', EXEMPT, { tax_exempt_reason: 'Resale' }, true, 'Resale'],
+    ['has no reason when only a null one is sent', EXEMPT, { tax_exempt_reason: null }, true, null],
+    ['is the request’s when the client has none', {}, RESALE, true, 'Resale'],
+  ])('%s', async (_, ofClient, sent, tax_exempt, tax_exempt_reason) => {
+    const client_id = await createClient(shop, ofClient)
+    const { invoice } = await createOrder(shop, { client_id, tax_id: shop.taxId, ...sent })
+    expect(invoice).toMatchObject({ tax_exempt, tax_exempt_reason, tax_id: shop.taxId })
+  })
+
+  it('does not follow later changes of the client, or another client', async () => {
+    const client_id = await createClient(shop, EXEMPT)
+    const { project } = await createOrder(shop, { client_id })
+    await shop.call('PATCH', `/clients/${client_id}`, { tax_exempt: false, tax_exempt_reason: null })
+    const changed = await shop.call('PATCH', `/orders/${project.id}`, { client_id: shop.clientId })
+    expect(changed.body.invoice).toMatchObject(EXEMPT)
   })
 })
