@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { sql } from '../../support/app.ts'
+import { idsOf } from '../../support/lists.ts'
 import { addItem } from '../../support/rows.ts'
 import { addArtwork, addPayment, createClient, createOrder, dump, mintShop } from './support.ts'
 
@@ -18,12 +19,8 @@ describe('GET /orders/{id}', () => {
           await addItem(shop, invoice.id, { position, title, description, quantity: value, unit_price_cents: 0 })
         }
         const { body } = await shop.call('GET', `/orders/${project.id}`)
-        const read = body.invoice_items.map((item: Record<string, unknown>) => [
-          item.title,
-          item.description,
-          item.quantity,
-        ])
-        expect(read).toEqual(lines.toReversed())
+        const expected = lines.toReversed().map(([title, description, quantity]) => ({ title, description, quantity }))
+        expect(body.invoice_items).toMatchObject(expected)
       }),
       { numRuns: 25, examples: [[[['"\\\u0001\u2028é😀', ' ', 0.1 + 0.2]]], [[['', 'x', 1 / 3]]]] },
     )
@@ -32,11 +29,8 @@ describe('GET /orders/{id}', () => {
   it('returns artworks', async () => {
     const { project } = await createOrder(shop)
     const artwork = { print_method: 'screen', preview_url: 'https://x.example/a.png', status: 'approved' }
-    const id = await addArtwork(shop, project.id, {
-      ...artwork,
-      placements: '["front",{"x":1}]',
-      colors: '["red"]',
-    })
+    const lists = { placements: '["front",{"x":1}]', colors: '["red"]' }
+    const id = await addArtwork(shop, project.id, { ...artwork, ...lists })
     const whole = { name: 'Crest', placements: ['front', { x: 1 }], colors: ['red'], ...artwork }
     const { artworks } = (await shop.call('GET', `/orders/${project.id}`)).body
     expect(artworks).toEqual([{ id, project_id: project.id, ...whole }])
@@ -81,8 +75,7 @@ describe('DELETE /orders/{id}', () => {
     for (const [method, change] of [['DELETE'], ['GET'], ['PATCH', { title: 'b' }]] as const) {
       expect((await shop.call(method, `/orders/${project.id}`, change)).status, method).toBe(404)
     }
-    const { body: list } = await shop.call('GET', '/orders?per_page=100')
-    expect(list.data.map(({ id }: { id: number }) => id)).not.toContain(project.id)
+    expect(idsOf((await shop.call('GET', '/orders?per_page=100')).body.data)).not.toContain(project.id)
     const rows = await sql('SELECT deleted FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)
     expect(rows).toEqual([{ deleted: 1 }])
   })
@@ -137,15 +130,12 @@ describe('a deleted order', () => {
 
   it('is deleted by PATCH as by DELETE, and found by searches again when it comes back', async () => {
     const { project } = await createOrder(shop, { title: 'Quince aprons' })
-    const ids = async () => {
-      const { body } = await shop.call('GET', '/orders?q=quince')
-      return { total: body.pagination.total, ids: body.data.map(({ id }: { id: number }) => id) }
-    }
+    const found = async () => (await shop.call('GET', '/orders?q=quince')).body
     const { body } = await shop.call('PATCH', `/orders/${project.id}`, { deleted: true })
     expect(body).toMatchObject({ project: { deleted: true }, invoice: { deleted: true } })
-    expect(await ids()).toEqual({ total: 0, ids: [] })
+    expect(await found()).toMatchObject({ data: [], pagination: { total: 0 } })
     await shop.call('PATCH', `/orders/${project.id}`, { deleted: false })
-    expect(await ids()).toEqual({ total: 1, ids: [project.id] })
+    expect(await found()).toMatchObject({ data: [{ id: project.id }], pagination: { total: 1 } })
     const count = 'SELECT order_count AS n FROM companies WHERE id = ?'
     const live = 'SELECT count(*) AS n FROM orders WHERE deleted = 0 AND company_id = ?'
     expect(await sql(count, shop.id)).toEqual(await sql(live, shop.id))
@@ -166,26 +156,34 @@ describe('a deleted order', () => {
     expect((await shop.call('PATCH', path, again, { 'Idempotency-Key': 'again' })).status).toBe(404)
   })
 
-  it.each<[string, object | undefined, string]>([
-    ['DELETE', undefined, 'PATCH'],
-    ['PATCH', { deleted: true }, 'PUT'],
-    ['PATCH', { deleted: true, title: 'Gone' }, 'PATCH'],
-  ])('keeps an invoice deleted that was deleted before it: %s %j, then %s', async (method, body, restore) => {
-    const external_id = `${method}-${restore}-${JSON.stringify(body)}`
-    const { project, invoice } = await createOrder(shop, { external_id, tax_id: shop.taxId })
-    await addItem(shop, invoice.id)
-    const deleted = 'UPDATE invoices SET deleted = 1, updated_at = 1 WHERE company_id = ? AND id = ?'
-    await sql(deleted, shop.id, invoice.id)
-    const path = `/orders/${project.id}`
-    const gone = await shop.call(method, path, body)
-    expect([gone.status, gone.body.invoice]).toEqual([200, null])
-    const none = { invoice: null, tax: null, invoice_items: [] }
-    expect((await shop.call('GET', `${path}?deleted=include`)).body).toMatchObject(none)
-    const back = restore === 'PUT' ? `/orders/by-external-id/${encodeURIComponent(external_id)}` : path
-    const fields = restore === 'PUT' ? { title: 'Back', client_id: shop.clientId } : { deleted: false }
-    expect((await shop.call(restore, back, fields)).body).toMatchObject({ project: { deleted: false }, invoice: null })
-    expect((await shop.call('GET', path)).body).toMatchObject(none)
-  })
+  it.each<[string, object | undefined, string, deletedAt: string]>([
+    ['DELETE', undefined, 'PATCH', '1'],
+    ['PATCH', { deleted: true }, 'PUT', '1'],
+    ['PATCH', { deleted: true, title: 'Gone' }, 'PATCH', '1'],
+    // An order that is there, last changed when its invoice was.
+    ['GET', undefined, 'PATCH', 'updated_at'],
+  ])(
+    'keeps an invoice deleted that was deleted before it: %s %j, then %s',
+    async (method, body, restore, deletedAt) => {
+      const external_id = `${method}-${restore}-${JSON.stringify(body)}`
+      const { project, invoice } = await createOrder(shop, { external_id, tax_id: shop.taxId })
+      await addItem(shop, invoice.id)
+      const deletion = `UPDATE invoices SET deleted = 1, updated_at = ${deletedAt} WHERE company_id = ? AND id = ?`
+      await sql(deletion, shop.id, invoice.id)
+      const path = `/orders/${project.id}`
+      const gone = await shop.call(method, path, body)
+      expect([gone.status, gone.body.invoice]).toEqual([200, null])
+      const none = { invoice: null, tax: null, invoice_items: [] }
+      expect((await shop.call('GET', `${path}?deleted=include`)).body).toMatchObject(none)
+      const back = restore === 'PUT' ? `/orders/by-external-id/${encodeURIComponent(external_id)}` : path
+      const fields = restore === 'PUT' ? { title: 'Back', client_id: shop.clientId } : { deleted: false }
+      expect((await shop.call(restore, back, fields)).body).toMatchObject({
+        project: { deleted: false },
+        invoice: null,
+      })
+      expect((await shop.call('GET', path)).body).toMatchObject(none)
+    },
+  )
 
   it('restores an invoice that was deleted a moment after its order', async () => {
     const { project, invoice } = await createOrder(shop)
@@ -198,15 +196,5 @@ describe('a deleted order', () => {
     expect(found.body).toMatchObject({ project: { deleted: true }, invoice: { id: invoice.id, deleted: true } })
     const { body } = await shop.call('PATCH', path, { deleted: false })
     expect(body).toMatchObject({ project: { deleted: false }, invoice: { id: invoice.id, deleted: false } })
-  })
-
-  it('keeps an invoice that was deleted by itself deleted', async () => {
-    const { project, invoice } = await createOrder(shop)
-    await addItem(shop, invoice.id)
-    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, invoice.id)
-    const { body } = await shop.call('PATCH', `/orders/${project.id}`, { deleted: false })
-    expect(body.project).toMatchObject({ deleted: false })
-    const read = await shop.call('GET', `/orders/${project.id}?deleted=include`)
-    expect(read.body).toMatchObject({ invoice: null, invoice_items: [] })
   })
 })

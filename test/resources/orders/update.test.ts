@@ -38,24 +38,13 @@ describe('PATCH /orders/{id}', () => {
     ],
     [{ accounting_sync_enabled: false }, {}, {}],
   ])('changes only the fields that are sent: %j', async (change, project, invoice) => {
-    const made = await createOrder(shop, {
-      description: 'x',
-      client_notes: 'y',
-      start_date: 'soon',
-      deadline: '2026-12-31',
-      tax_id: shop.taxId,
-      discount_amount: 10,
-    })
+    const texts = { description: 'x', client_notes: 'y', start_date: 'soon', deadline: '2026-12-31' }
+    const made = await createOrder(shop, { ...texts, tax_id: shop.taxId, discount_amount: 10 })
     await addItem(shop, made.invoice.id, { unit_price_cents: 10_000 })
     await addPayment(shop, made.invoice.id)
     const { project: before, invoice: billed } = (await shop.call('GET', `/orders/${made.project.id}`)).body
-    expect(billed).toMatchObject({
-      subtotal: 100,
-      discount_total: 10,
-      tax_total: 7.43,
-      total: 97.43,
-      balance_due: 92.43,
-    })
+    const totals = { subtotal: 100, discount_total: 10, tax_total: 7.43, total: 97.43, balance_due: 92.43 }
+    expect(billed).toMatchObject(totals)
     await scheduler.wait(2)
     const { status, body } = await shop.call('PATCH', `/orders/${before.id}`, change)
     expect(status).toBe(200)
@@ -117,12 +106,9 @@ describe('PATCH /orders/{id}', () => {
       Object.entries(fields).map(([name, value]) => shop.call('PATCH', `/orders/${project.id}`, { [name]: value })),
     )
     const { body } = await shop.call('GET', `/orders/${project.id}`)
-    const { status_id, ...rest } = fields
-    expect({ ...body.invoice, ...body.project }).toMatchObject({
-      ...rest,
-      order_status_id: status_id,
-      due_date: fields.deadline,
-    })
+    const { status_id: order_status_id, deadline: due_date, ...rest } = fields
+    const changed = { ...rest, order_status_id, deadline: due_date, due_date }
+    expect({ ...body.invoice, ...body.project }).toMatchObject(changed)
   })
 })
 
@@ -138,13 +124,9 @@ describe('a discount', () => {
     })
     expect((await patch({ discount_amount: 5000.55 })).body.invoice.discount_amount).toBe(5000.55)
     expect(issuesOf(await patch({ discount_amount_type: 'percentage' }))).toEqual(['discount_amount_type'])
-    expect(issuesOf(await patch({ discount_amount_type: 'percentage', discount_amount: 101 }))).toEqual([
-      'discount_amount',
-    ])
-    expect((await patch({ discount_amount_type: 'percentage', discount_amount: 12.5 })).body.invoice).toMatchObject({
-      discount_amount: 12.5,
-      discount_amount_type: 'percentage',
-    })
+    const percent = (discount_amount: number) => ({ discount_amount_type: 'percentage', discount_amount })
+    expect(issuesOf(await patch(percent(101)))).toEqual(['discount_amount'])
+    expect((await patch(percent(12.5))).body.invoice).toMatchObject(percent(12.5))
   })
 
   it.each([
@@ -153,14 +135,10 @@ describe('a discount', () => {
     ['fixed', 'fixed_amount'],
     ['amount', 'fixed_amount'],
   ])('of the type %s is stored as %s', async (sent, stored) => {
-    const order = await createOrder(shop, { discount_amount: 1, discount_amount_type: sent })
-    expect(order.invoice.discount_amount_type).toBe(stored)
-    const [row] = await sql(
-      'SELECT discount_amount_type AS type FROM invoices WHERE company_id = ? AND id = ?',
-      shop.id,
-      order.invoice.id,
-    )
-    expect(row).toEqual({ type: stored })
+    const { invoice } = await createOrder(shop, { discount_amount: 1, discount_amount_type: sent })
+    expect(invoice.discount_amount_type).toBe(stored)
+    const type = 'SELECT discount_amount_type AS type FROM invoices WHERE company_id = ? AND id = ?'
+    expect(await sql(type, shop.id, invoice.id)).toEqual([{ type: stored }])
   })
 })
 
@@ -218,17 +196,9 @@ describe('a reference to another row', () => {
     const before = await dump(shop)
     expect(issuesOf(await shop.call('POST', '/orders', { title: 'a', ...bad })).sort()).toEqual(names)
     const change = (fields: object) => shop.call('PATCH', `/orders/${project.id}`, { ...bad, ...fields })
-    expect(issuesOf(await change({ discount_amount: 101 })).sort()).toEqual([
-      'client_id',
-      'discount_amount',
-      ...names.slice(1),
-    ])
+    expect(issuesOf(await change({ discount_amount: 101 })).sort()).toEqual([...names, 'discount_amount'].sort())
     const invoice_items = [{ title: 'new' }, { title: 'a', id: 999_999 }]
-    expect(issuesOf(await change({ invoice_items })).sort()).toEqual([
-      'client_id',
-      'invoice_items.1.id',
-      ...names.slice(1),
-    ])
+    expect(issuesOf(await change({ invoice_items })).sort()).toEqual([...names, 'invoice_items.1.id'].sort())
     expect(await dump(shop)).toEqual(before)
   })
 

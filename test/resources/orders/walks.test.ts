@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { mintCompany, sql } from '../../support/app.ts'
-import { byKeys, type Listed, walk } from '../../support/lists.ts'
+import { byKeys, idsOf, type Listed, walk } from '../../support/lists.ts'
+import { insert } from '../../support/rows.ts'
 
 /*
  * Lists of clients and orders that are walked by cursors while rows are created, changed, deleted and restored. Writes
@@ -34,33 +35,26 @@ const write: fc.Arbitrary<Write> = fc.oneof(
   },
 )
 
+/** Adds rows of the times `?3` above the id `?2`. */
+const CREATE = {
+  clients: `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at)
+    SELECT ?1, ?2 + key + 1, 'Client', 'CLIENT', value ->> 0, value ->> 1 FROM json_each(?3)`,
+  orders: `INSERT INTO orders (company_id, id, title, client_id, created_at, updated_at, created_date)
+    SELECT ?1, ?2 + key + 1, 'Order', 1, value ->> 0, value ->> 1, '2026-01-0' || (value ->> 0 + 1) FROM json_each(?3)`,
+}
+
 /** A table with rows of few different times, and the writes to it. */
 async function mintTable(table: 'clients' | 'orders', times: readonly (readonly [number, number])[]) {
   const company = await mintCompany()
-  const columns = table === 'clients' ? 'company_name, company_name_key' : 'title, client_id'
-  const values = table === 'clients' ? "'Client', 'CLIENT'" : "'Order', 1"
-  const day = table === 'clients' ? ['', ''] : [', created_date', ", '2026-01-0' || (value ->> 0 + 1)"]
   const newest = async () => {
-    const [{ last = 0 } = {}] = await sql<{ last: number }>(
-      `SELECT max(id) AS last FROM ${table} WHERE company_id = ? AND id > 1`,
-      company.id,
-    )
+    const newestId = `SELECT max(id) AS last FROM ${table} WHERE company_id = ? AND id > 1`
+    const [{ last = 0 } = {}] = await sql<{ last: number }>(newestId, company.id)
     return Math.max(1, last)
   }
   const create = async (rows: readonly (readonly [number, number])[]) =>
-    sql(
-      `INSERT INTO ${table} (company_id, id, ${columns}, created_at, updated_at${day[0]})
-       SELECT ?1, ?2 + key + 1, ${values}, value ->> 0, value ->> 1${day[1]} FROM json_each(?3)`,
-      company.id,
-      await newest(),
-      JSON.stringify(rows),
-    )
-  if (table === 'orders')
-    await sql(
-      `INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, version, created_at, updated_at)
-     VALUES (?, 1, 'Holder', 'HOLDER', 1, 1, 0, 0)`,
-      company.id,
-    )
+    sql(CREATE[table], company.id, await newest(), JSON.stringify(rows))
+  const holder = { company_name: 'Holder', company_name_key: 'HOLDER', deleted: 1, created_at: 0, updated_at: 0 }
+  if (table === 'orders') await insert('clients', { company_id: company.id, id: 1, ...holder })
   await create(times)
   const read = () => sql<Row>(`SELECT * FROM ${table} WHERE company_id = ? AND id > 1 ORDER BY id`, company.id)
   async function run(each: Write): Promise<void> {
@@ -78,12 +72,8 @@ async function mintTable(table: 'clients' | 'orders', times: readonly (readonly 
        SELECT id, last_change, ?2, ?3, 'update', 1, 0, ?4 FROM companies WHERE id = ?1`,
       ...[company.id, table === 'orders' ? 'clients' : 'orders', id, each.updated],
     )
-    await sql(
-      `UPDATE ${table} SET version = version + 1, updated_at = ?3${flag} WHERE company_id = ?1 AND id = ?2`,
-      company.id,
-      id,
-      each.updated,
-    )
+    const change = `UPDATE ${table} SET version = version + 1, updated_at = ?3${flag} WHERE company_id = ?1 AND id = ?2`
+    await sql(change, company.id, id, each.updated)
   }
   return { company, read, run }
 }
@@ -108,27 +98,22 @@ describe('a walk through a list by cursors', () => {
           }
           const isListed = (row: Row) => deleted === 'include' || row.deleted === Number(deleted === 'only')
           const start = await read()
-          let staying = new Set(start.filter(isListed).map(({ id }) => id))
+          let staying = new Set(idsOf(start.filter(isListed)))
           let turn = 0
-          const { elements, total } = await walk<Row>(
-            company,
-            `/${table}`,
-            { sort, deleted, per_page: perPage },
-            async () => {
-              for (const each of batches[turn++ % batches.length] ?? []) {
-                // A list in ascending order would grow forever.
-                if (each.kind !== 'create' || turn < 8) await run(each)
-                const listed = new Set((await read()).filter(isListed).map(({ id }) => id))
-                staying = new Set([...staying].filter((id) => listed.has(id)))
-              }
-            },
-          )
-          const ids = elements.map(({ id }) => id)
+          const change = async () => {
+            for (const each of batches[turn++ % batches.length] ?? []) {
+              // A list in ascending order would grow forever.
+              if (each.kind !== 'create' || turn < 8) await run(each)
+              const listed = new Set(idsOf((await read()).filter(isListed)))
+              staying = new Set([...staying].filter((id) => listed.has(id)))
+            }
+          }
+          const query = { sort, deleted, per_page: perPage }
+          const { elements, total } = await walk<Row>(company, `/${table}`, query, change)
+          const ids = idsOf(elements)
           expect(new Set(ids).size, 'nothing twice').toBe(ids.length)
-          expect(
-            [...staying].filter((id) => !ids.includes(id)),
-            'nothing skipped',
-          ).toEqual([])
+          const skipped = [...staying].filter((id) => !ids.includes(id))
+          expect(skipped, 'nothing skipped').toEqual([])
           expect(total).toBe(start.filter(isListed).length)
 
           const column = (sort?.replace('-', '') ?? 'created_date') as keyof Row
