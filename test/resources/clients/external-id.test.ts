@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { issuesOf, mintCompany, sql } from '../../support/app.ts'
 
 const company = await mintCompany()
 
@@ -17,20 +17,13 @@ const ALL = {
 }
 
 const pathOf = (externalId: string) => `/clients/by-external-id/${encodeURIComponent(externalId)}`
-const put = (externalId: string, body: object, headers?: Record<string, string>, of = company) =>
-  of.call('PUT', pathOf(externalId), body, headers)
+const put = (externalId: string, body: object, headers?: Record<string, string>) =>
+  company.call('PUT', pathOf(externalId), body, headers)
 const get = (externalId: string, headers?: Record<string, string>) =>
   company.call('GET', pathOf(externalId), undefined, headers)
 
-const countClients = async () => (await sql('SELECT 1 FROM clients WHERE company_id = ?', company.id)).length
-
-const changesOf = (clientId: number) =>
-  sql(
-    `SELECT operation, version FROM changes WHERE company_id = ? AND type = 'clients' AND entity_id = ?
-     ORDER BY sequence`,
-    company.id,
-    String(clientId),
-  )
+const readRows = () => sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
+const countClients = async () => (await readRows()).length
 
 describe('PUT /clients/by-external-id/{external_id}', () => {
   it('creates a client, and then replaces every field of it', async () => {
@@ -46,7 +39,9 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     expect(replaced.body.client).toEqual({ ...bare, id, external_id: 'a', version: 2, created_at, updated_at })
     expect((await get('a')).body).toEqual(replaced.body)
     expect((await company.call('GET', `/clients/${id}`)).body).toEqual(replaced.body)
-    expect(await changesOf(id)).toEqual([
+    const changes =
+      "SELECT operation, version FROM changes WHERE company_id = ? AND type = 'clients' AND entity_id = ? ORDER BY sequence"
+    expect(await sql(changes, company.id, String(id))).toEqual([
       { operation: 'delete', version: 1 },
       { operation: 'update', version: 2 },
     ])
@@ -81,14 +76,13 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     const batch = { operations: [{ method: 'PUT', path: pathOf(external_id), body: { company_name: 'A' } }] }
     const [result] = (await company.call('POST', '/batch', batch)).body.results
     const issue = { path: 'external_id', message: 'must not be . or ..' }
-    for (const { status, body: refusal } of [
+    const refused = [
       await company.call('POST', '/clients', body),
       await company.call('PATCH', `/clients/${client.id}`, { external_id }),
       await company.call('POST', '/orders', { title: 'T', client_id: client.id, external_id }),
       result,
-    ]) {
-      expect([status, refusal.error.details.issues]).toEqual([400, [issue]])
-    }
+    ]
+    expect(refused).toMatchObject(Array(4).fill({ status: 400, body: { error: { details: { issues: [issue] } } } }))
   })
 
   it('reads what was stored as .. before it was refused', async () => {
@@ -113,14 +107,13 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
   it.each(['caf%E9', 'z%20b%E9', '100%'])('refuses a path that is not UTF-8: %j', async (segment) => {
     const path = `/clients/by-external-id/${segment}`
     for (const response of [await company.call('PUT', path, { company_name: 'A' }), await company.call('GET', path)]) {
-      expect(response).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: 'path' }] } } } })
+      expect(issuesOf(response)).toEqual(['path'])
     }
   })
 
   it.each([' ', 'x'.repeat(256), 'a\nb'])('refuses the external id %j', async (externalId) => {
     for (const response of [await put(externalId, { company_name: 'A' }), await get(externalId)]) {
-      expect(response.status).toBe(400)
-      expect(response.body.error.details.issues[0].path).toBe('external_id')
+      expect(issuesOf(response)).toEqual(['external_id'])
     }
   })
 
@@ -160,21 +153,19 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     await put(`${name} 1`, { company_name: 'A' })
     const { client } = (await put(`${name} 2`, { company_name: 'A' })).body
     await company.call('PATCH', `/clients/${client.id}`, { deleted: true })
-    const before = await sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
+    const before = await readRows()
     const responses = [0, 1, 2].map((n) => put(`${name} ${n}`, { company_name: 'B' }, headers))
     const statuses = (await Promise.all(responses)).map(({ status }) => status)
     expect(statuses).toEqual([absent, first, deleted])
-    const after = await sql('SELECT * FROM clients WHERE company_id = ? ORDER BY id', company.id)
-    if (statuses.every((status) => status === 412)) expect(after).toEqual(before)
+    if (statuses.every((status) => status === 412)) expect(await readRows()).toEqual(before)
   })
 
   it.each([
-    ['if-match', '1'],
-    ['if-none-match', '"1"'],
-    ['if-none-match', '1'],
+    ['If-Match', '1'],
+    ['If-None-Match', '"1"'],
+    ['If-None-Match', '1'],
   ])('is 400 with %s: %s', async (name, value) => {
-    const response = await put('malformed', { company_name: 'A' }, { [name]: value })
-    expect([response.status, response.body.error.details.issues[0].path.toLowerCase()]).toEqual([400, name])
+    expect(issuesOf(await put('malformed', { company_name: 'A' }, { [name]: value }))).toEqual([name])
     expect((await get('malformed')).status).toBe(404)
   })
 
@@ -205,12 +196,5 @@ describe('GET /clients/by-external-id/{external_id}', () => {
     expect((await get('tagged', { 'if-none-match': etag })).status).toBe(304)
     await put('tagged', { company_name: 'B' })
     expect((await get('tagged', { 'if-none-match': etag })).status).toBe(200)
-  })
-
-  it('leaves lookups by id and email as they are', async () => {
-    expect((await company.call('GET', '/clients/by-external-id')).status).toBe(404)
-    const token = await mintToken(company.id)
-    const sent = request(token, 'GET', '/clients/-?email=ines@harbor.example')
-    expect((await send(sent)).status).toBe(404)
   })
 })
