@@ -2,9 +2,9 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { type ApiResponse, call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { watchCalls } from '../../support/wrap-bindings.ts'
 import { enableAccounting } from '../orders/support.ts'
-import { batchesOf, create, creates, fresh, type Sent, shapeOf, statusesOf } from './support.ts'
+import { batchesOf, create, creates, fresh, newOrder, type Sent, shapeOf, statusesOf } from './support.ts'
 
 const company = await mintCompany()
 const clientId: number = (await company.call('POST', '/clients', { company_name: 'First' })).body.client.id
@@ -17,7 +17,7 @@ describe('POST /batch', () => {
       { method: 'POST', path: '/clients', body: { company_name: 'New', email: ' new@x.example ' } },
       { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' } },
       { method: 'PATCH', path: '/clients/new%40x.example', body: { phone: '2' } },
-      { method: 'POST', path: '/orders', body: { title: 'New', client_id: clientId, tax_id: 0 } },
+      newOrder({ title: 'New', client_id: clientId, tax_id: 0 }),
       { method: 'PATCH', path: `/orders/${order}`, body: { title: 'B', discount_amount: 5 } },
       { method: 'PATCH', path: `/orders/${order}`, body: { title: 'C' }, if_match: '"2"' },
       { method: 'PUT', path: '/clients/by-external-id/a%2Fb', body: { company_name: 'Put' } },
@@ -25,16 +25,18 @@ describe('POST /batch', () => {
     expect(response.status, JSON.stringify(response.body)).toBe(200)
     expect(shapeOf(response)).toEqual(Array(7).fill([200, 1]))
     expect(response.body.transactions).toBe(1)
-    const [created, , byEmail, newOrder, , changed, put] = response.body.results.map((each: ApiResponse) => each.body)
+    const [created, , byEmail, ordered, , changed, put] = response.body.results.map((each: ApiResponse) => each.body)
     expect(byEmail.client).toMatchObject({ id: created.client.id, email: 'new@x.example', phone: '2', version: 2 })
     expect((await company.call('GET', `/clients/${created.client.id}`)).body).toEqual(byEmail)
-    expect((await company.call('GET', `/orders/${newOrder.project.id}`)).body).toEqual(newOrder)
+    expect((await company.call('GET', `/orders/${ordered.project.id}`)).body).toEqual(ordered)
     expect(changed).toMatchObject({ project: { title: 'C', version: 3 }, invoice: { discount_amount: 5 } })
     expect(put.client.external_id).toBe('a/b')
   })
 
   it('returns for a wrong operation what its own request would, and carries out the others', async () => {
+    const invoice_items = Array(45).fill({ title: 'a', description: 'x'.repeat(9_000) })
     const wrong: Sent[] = [
+      newOrder({ title: 'a', client_id: clientId, invoice_items }),
       { method: 'POST', path: '/clients', body: {} },
       { method: 'POST', path: '/clients', body: { company_name: 'A', company_id: 1 } },
       { method: 'POST', path: '/clients', body: [] },
@@ -43,7 +45,7 @@ describe('POST /batch', () => {
       { method: 'PATCH', path: `/clients/${clientId}`, body: {} },
       { method: 'PATCH', path: '/orders/x', body: { title: 'A' } },
       { method: 'PATCH', path: '/orders/1', body: { title: 'A' } },
-      { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1, status_id: 2 } },
+      newOrder({ title: 'A', client_id: 1, status_id: 2 }),
       { method: 'PATCH', path: `/clients/${clientId}`, body: { phone: '1' }, if_match: '"99"' },
       { method: 'PUT', path: '/clients/by-external-id/%20', body: { company_name: 'A' } },
       { method: 'PUT', path: '/clients/by-external-id/z%20b%E9', body: { company_name: 'A' } },
@@ -60,6 +62,12 @@ describe('POST /batch', () => {
       expect(response.body.results[2 * index].status).toBe(200)
     }
     expect(await count('clients')).toBe(before + wrong.length)
+  })
+
+  it('refuses an operation whose body has too many levels', async () => {
+    const client_data = JSON.parse(`${'['.repeat(600)}${']'.repeat(600)}`)
+    const deep = { method: 'PUT', path: '/mail/threads/deep', body: { client_data } }
+    expect(statusesOf(await run([deep, create()]))).toEqual([400, 200])
   })
 
   it('refuses an operation that it does not take, and carries out those beside it', async () => {
@@ -114,7 +122,7 @@ describe('POST /batch', () => {
   it('checks the permission of each operation, before its form', async () => {
     const send = async (permissions: string[], operations: Sent[]) =>
       call(await mintToken(company.id, permissions), 'POST', '/batch', { operations })
-    const order = { method: 'POST', path: '/orders', body: { title: 'A', client_id: clientId } }
+    const order = newOrder({ title: 'A', client_id: clientId })
     const response = await send(['clients:write'], [create(), order])
     expect(shapeOf(response)).toEqual([
       [200, 1],
@@ -160,17 +168,12 @@ describe('POST /batch', () => {
   it('carries out 100 orders, each with its own number and invoice', async () => {
     const own = await mintCompany()
     const client = (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
-    const operations = Array.from({ length: 100 }, (_, n) => ({
-      method: 'POST',
-      path: '/orders',
-      body: { title: `Order ${n}`, client_id: client, external_id: `${n}`, tax_exempt: true },
-    }))
-    const response = await run(operations, {}, own)
+    const titles = Array.from({ length: 100 }, (_, n) => `Order ${n}`)
+    const order = (title: string) => newOrder({ title, client_id: client, external_id: title, tax_exempt: true })
+    const response = await run(titles.map(order), {}, own)
     expect(response.body.transactions).toBe(1)
     const { results } = response.body
-    expect(results.map((each: ApiResponse) => each.body.project.title)).toEqual(
-      operations.map(({ body }) => body.title),
-    )
+    expect(results.map((each: ApiResponse) => each.body.project.title)).toEqual(titles)
     expect(new Set(results.map((each: ApiResponse) => each.body.invoice.number)).size).toBe(100)
     expect((await own.call('GET', '/orders')).body.pagination.total).toBe(100)
   })
@@ -179,11 +182,8 @@ describe('POST /batch', () => {
     const own = await mintCompany()
     await enableAccounting(own, false)
     const client = (await own.call('POST', '/clients', { company_name: 'A' })).body.client.id
-    const order = (title: string, accounting_sync_enabled: boolean) => ({
-      method: 'POST',
-      path: '/orders',
-      body: { title, client_id: client, accounting_sync_enabled },
-    })
+    const order = (title: string, accounting_sync_enabled: boolean) =>
+      newOrder({ title, client_id: client, accounting_sync_enabled })
     await run([order('a', false), order('b', true), create()], {}, own)
     expect(await sql('SELECT operation FROM accounting_outbox WHERE company_id = ?', own.id)).toEqual([
       { operation: 'create' },
@@ -228,16 +228,13 @@ describe('the limits of a batch', () => {
     expect(response.status).toBe(200)
     expect(hops.filter(({ name }) => name.startsWith('DB.'))).toHaveLength(1)
     const other = await mintToken(company.id)
-    const calls: string[] = []
-    const bindings = wrapBindings(env, (name, work) => {
-      if (name !== 'FAILED_LOOKUPS.limit') calls.push(name)
-      return work()
-    })
-    await send(request(other, 'GET', '/clients'), { env: bindings })
+    const { calls, env: watched } = watchCalls(env)
+    await send(request(other, 'GET', '/clients'), { env: watched })
     calls.length = 0
-    await send(request(other, 'POST', '/batch', { operations: creates(50) }), { env: bindings })
-    expect(calls.slice(0, 3)).toEqual(['RATE_LIMITER.admit', 'RATE_LIMITER.take', 'DB.batch'])
-    expect(calls.filter((name) => name === 'DB.batch')).toHaveLength(1)
+    await send(request(other, 'POST', '/batch', { operations: creates(50) }), { env: watched })
+    const remote = calls.filter((name) => name !== 'FAILED_LOOKUPS.limit')
+    expect(remote.slice(0, 3)).toEqual(['RATE_LIMITER.admit', 'RATE_LIMITER.take', 'DB.batch'])
+    expect(remote.filter((name) => name === 'DB.batch')).toHaveLength(1)
   })
 })
 

@@ -1,15 +1,13 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
-import { mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { newOrder } from './support.ts'
 
 /* While a transaction runs, nobody else's statement does: so a batch of long texts is committed in several. */
 let company: TestCompany
-
-await mintCompany()
-await mintCompany()
 
 // Each batch counts as its operations against the limit of a token.
 beforeEach(async () => {
@@ -59,19 +57,15 @@ describe('a batch of many texts', () => {
     const [first] = (await run([heavy()])).body.results
     const { id } = first.body.client
     const change = { method: 'PATCH', path: `/clients/${id}`, body: { tax_exempt_reason: 'y'.repeat(1_000) } }
-    expect((await run(Array.from({ length: 100 }, () => change))).body.transactions).toBe(1)
+    expect((await run(Array(100).fill(change))).body.transactions).toBe(1)
   })
 
   it('counts a reference as a text that it may name', async () => {
     const client = heavy()
     const title = { $ref: '0.client.company_name' }
-    const order = (invoice_items: unknown) => ({
-      method: 'POST',
-      path: '/orders',
-      body: { title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items },
-    })
-    const lines = Array.from({ length: 30 }, () => ({ title }))
-    const { body } = await run([client, ...Array.from({ length: 8 }, () => order(lines))])
+    const invoice_items = Array(30).fill({ title })
+    const order = newOrder({ title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items })
+    const { body } = await run([client, ...Array(8).fill(order)])
     const results: Result[] = body.results
     expect(results.map(({ transaction }) => transaction)).toEqual([1, 2, 2, 2, 2, 3, 3, 3, 3])
   })
@@ -79,12 +73,9 @@ describe('a batch of many texts', () => {
   it('counts 5,000 characters for the lines that an operation may remove', async () => {
     const { body } = await run([{ method: 'POST', path: '/clients', body: { company_name: 'Quay' } }])
     const order = { title: 'Few lines', client_id: body.results[0].body.client.id, invoice_items: [{ title: 'One' }] }
-    const creations = Array.from({ length: 9 }, () => ({ method: 'POST', path: '/orders', body: order }))
-    const created = (await run(creations)).body
+    const created = (await run(Array(9).fill(newOrder(order)))).body
     expect(created.transactions).toBe(1)
-    const paths: string[] = created.results.map((each: { body: { project: { id: number } } }) => {
-      return `/orders/${each.body.project.id}`
-    })
+    const paths: string[] = created.results.map(({ body }: ApiResponse) => `/orders/${body.project.id}`)
     const removals = [
       paths.map((path) => ({ method: 'PUT', path: `${path}/invoice-items`, body: { items: [] } })),
       paths.map((path) => ({ method: 'PATCH', path, body: { invoice_items: [] } })),

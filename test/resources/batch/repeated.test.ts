@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { type ApiResponse, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { batchesOf, create, fresh, rename, type Sent, shapeOf, statusesOf } from './support.ts'
+import { batchesOf, create, fresh, newOrder, rename, type Sent, shapeOf, statusesOf } from './support.ts'
 
 const company = await mintCompany()
 const clientId: number = (await company.call('POST', '/clients', { company_name: 'First' })).body.client.id
@@ -18,7 +18,7 @@ describe('a batch that is sent again with its key', () => {
       create(),
       { method: 'PATCH', path: '/clients/1', body: { phone: '1' } },
       { method: 'POST', path: '/clients', body: {} },
-      { method: 'POST', path: '/orders', body: { title: 'A', client_id: 1 } },
+      newOrder({ title: 'A', client_id: 1 }),
       { method: 'PATCH', path: `/clients/${clientId}`, body: { website: 'x.example' } },
     ]
     const first = await run(operations, headers)
@@ -137,16 +137,12 @@ describe('a batch with stale versions', () => {
   })
 
   /** Sends a batch, and returns the statuses of its operations and the round trips to the database. */
-  async function countTrips(
-    operations: Sent[],
-    headers?: Record<string, string>,
-    around: () => Promise<void> = async () => undefined,
-  ) {
+  async function countTrips(operations: Sent[], headers = {}, before?: (trip: number) => unknown) {
     let trips = 0
     const counting = wrapBindings(env, async (name, work) => {
       if (name !== 'DB.batch') return work()
       trips++
-      await around()
+      await before?.(trips)
       return work()
     })
     const token = await mintToken(own.id)
@@ -195,12 +191,9 @@ describe('a batch with stale versions', () => {
 
   it('is repeated after a lost connection where all others may be', async () => {
     const id = await newClient()
-    let batches = 0
-    const loseThird = async () => {
-      batches++
-      if (batches === 3) throw new Error('D1_ERROR: Network connection lost.')
-    }
-    const { statuses } = await countTrips([rename(id, 'B'), rename(id, 'stale', '"9"')], undefined, loseThird)
+    const { statuses } = await countTrips([rename(id, 'B'), rename(id, 'stale', '"9"')], {}, (trip) => {
+      if (trip === 3) throw new Error('D1_ERROR: Network connection lost.')
+    })
     expect(statuses).toEqual([200, 412])
   })
 
@@ -247,14 +240,9 @@ describe('a batch with stale versions', () => {
 
   it('carries out an operation that another request makes right meanwhile, or refuses it', async () => {
     const [id, stale] = [await newClient(), await newClient()]
-    let trips = 0
-    const { statuses } = await countTrips(
-      [rename(stale, 'stale', '"9"'), rename(id, 'right', '"2"'), create()],
-      {},
-      async () => {
-        if (++trips === 3) await own.call('PATCH', `/clients/${id}`, { phone: '1' })
-        return undefined
-      },
+    const operations = [rename(stale, 'stale', '"9"'), rename(id, 'right', '"2"'), create()]
+    const { statuses } = await countTrips(operations, {}, (trip) =>
+      trip === 3 ? own.call('PATCH', `/clients/${id}`, { phone: '1' }) : undefined,
     )
     expect(statuses).toEqual([412, 200, 200])
     expect(await read(id)).toMatchObject({ company_name: 'right', version: 3 })

@@ -18,6 +18,8 @@ export const create = (external_id?: string): Sent => ({
 })
 export const creates = (count: number) => Array.from({ length: count }, () => create())
 
+export const newOrder = (body: object): Sent => ({ method: 'POST', path: '/orders', body })
+
 export const rename = (id: number, company_name: string, if_match?: string): Sent => ({
   method: 'PATCH',
   path: `/clients/${id}`,
