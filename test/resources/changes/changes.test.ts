@@ -122,15 +122,14 @@ describe('the feed of changes', () => {
     await company.call('POST', '/orders', { title: 'Shirts', client_id: id })
     const first = await readPage(company, 'types=orders')
     expect(first).toMatchObject({ data: [{ version: 4999 }], pagination: { has_more: true } })
-    const last = [
+    const { entries } = await follow(company, first.pagination.next_cursor, 100, '&types=orders')
+    expect(entries.map(shapeOf)).toEqual([
       ['orders', 'update', 9999],
       ['orders', 'create', 1],
-    ]
-    const { entries } = await follow(company, first.pagination.next_cursor, 100, '&types=orders')
-    expect(entries.map(shapeOf)).toEqual(last)
+    ])
     expect((await readPage(company, 'types=email_threads&wait=1')).pagination.has_more).toBe(false)
     await sql('DELETE FROM changes WHERE company_id = ? AND sequence <= 6000', company.id)
-    expect((await follow(company, null, 100, '&types=orders')).entries.map(shapeOf)).toEqual(last)
+    expect((await follow(company, null, 100, '&types=orders')).entries).toEqual(entries)
   })
 
   it('keeps changes for 31 days, then returns 410 to a cursor before them', async () => {
@@ -177,16 +176,9 @@ describe('the feed of changes', () => {
     const [company, other] = [await mintCompany(), await mintCompany()]
     const { cursor } = await follow(company, null)
     const flipped = `${cursor.startsWith('A') ? 'B' : 'A'}${cursor.slice(1)}`
-    for (const query of [
-      `cursor=${flipped}`,
-      'cursor=x',
-      `cursor=${cursor}&types=orders`,
-      `cursor=${cursor}&start=latest`,
-    ]) {
-      expect((await company.call('GET', `/changes?${query}`)).status, query).toBe(400)
-    }
     expect((await other.call('GET', `/changes?cursor=${cursor}`)).status).toBe(400)
-    for (const query of ['types=invoices', 'wait=26', 'per_page=1001', 'start=now']) {
+    const cursors = [`cursor=${flipped}`, 'cursor=x', `cursor=${cursor}&types=orders`, `cursor=${cursor}&start=latest`]
+    for (const query of [...cursors, 'types=invoices', 'wait=26', 'per_page=1001', 'start=now']) {
       expect((await company.call('GET', `/changes?${query}`)).status, query).toBe(400)
     }
   })
