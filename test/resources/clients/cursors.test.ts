@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { mintCompany } from '../../support/app.ts'
+import { issuesOf, mintCompany } from '../../support/app.ts'
 import { createOrder, mintShop } from '../orders/support.ts'
 
 const DAY_MS = 86_400_000
@@ -13,10 +13,8 @@ async function cursorOf(path: string, of = company): Promise<string> {
   return body.pagination.next_cursor
 }
 
-async function expectRefusal(path: string, of = company, issue: object = { path: 'cursor' }) {
-  const { status, body } = await of.call('GET', path)
-  expect(status, path).toBe(400)
-  expect(body.error).toMatchObject({ code: 'invalid_request', details: { issues: [issue] } })
+async function expectRefusal(path: string, of = company, issue = 'cursor') {
+  expect([path, issuesOf(await of.call('GET', path))]).toEqual([path, [issue]])
 }
 
 describe('a cursor', () => {
@@ -73,8 +71,8 @@ describe('a cursor', () => {
 
   it('is refused beside page, which is named', async () => {
     const cursor = await cursorOf('/clients?per_page=1')
-    await expectRefusal(`/clients?per_page=1&page=1&cursor=${cursor}`, company, { path: 'page' })
-    await expectRefusal(`/orders?page=2&cursor=${cursor}`, company, { path: 'page' })
+    await expectRefusal(`/clients?per_page=1&page=1&cursor=${cursor}`, company, 'page')
+    await expectRefusal(`/orders?page=2&cursor=${cursor}`, company, 'page')
   })
 
   it('is good for 7 days, and a walk for 30', async () => {

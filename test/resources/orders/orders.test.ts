@@ -6,6 +6,8 @@ const shop = await mintShop()
 /** That no test changes. */
 const order = await createOrder(shop)
 
+const NOTHING_DUE = { subtotal: 0, discount_total: 0, tax_total: 0, total: 0, amount_paid: 0, balance_due: 0 }
+
 const today = () => new Date().toISOString().slice(0, 10)
 
 describe('POST /orders', () => {
@@ -40,12 +42,7 @@ describe('POST /orders', () => {
         discount_amount: 0,
         discount_amount_type: 'percentage',
         discount_type: 'before_tax',
-        subtotal: 0,
-        discount_total: 0,
-        tax_total: 0,
-        total: 0,
-        amount_paid: 0,
-        balance_due: 0,
+        ...NOTHING_DUE,
         deleted: false,
       },
       invoice_items: [],

@@ -18,12 +18,8 @@ interface Row extends Listed {
   deleted: number
 }
 
-type Write =
-  | { kind: 'create'; created: number; updated: number }
-  | { kind: 'change' | 'delete' | 'restore'; row: number; updated: number }
-
 const time = fc.nat(TIMES)
-const write: fc.Arbitrary<Write> = fc.oneof(
+const write = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('create' as const), created: time, updated: time }) },
   {
     weight: 4,
@@ -34,6 +30,8 @@ const write: fc.Arbitrary<Write> = fc.oneof(
     }),
   },
 )
+
+type Write = typeof write extends fc.Arbitrary<infer W> ? W : never
 
 /** Adds rows of the times `?3` above the id `?2`. */
 const CREATE = {
