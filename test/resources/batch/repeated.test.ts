@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { beforeAll, describe, expect, it } from 'vitest'
-import { type ApiResponse, mintCompany, mintToken, request, send, type TestCompany } from '../../support/app.ts'
+import { describe, expect, it } from 'vitest'
+import { type ApiResponse, mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { batchesOf, create, fresh, newOrder, rename, type Sent, shapeOf, statusesOf } from './support.ts'
@@ -129,13 +129,10 @@ describe('a batch that is sent again with its key', () => {
   })
 })
 
+/** Whose round trips are counted. */
+const own = await mintCompany({ home: 'DB' })
+
 describe('a batch with stale versions', () => {
-  let own: TestCompany
-
-  beforeAll(async () => {
-    own = await mintCompany({ home: 'DB' })
-  })
-
   /** Sends a batch, and returns the statuses of its operations and the round trips to the database. */
   async function countTrips(operations: Sent[], headers = {}, before?: (trip: number) => unknown) {
     let trips = 0
