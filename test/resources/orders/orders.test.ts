@@ -116,7 +116,7 @@ describe('POST /orders', () => {
 })
 
 describe('a field of an order', () => {
-  const bad: [string, unknown][] = [
+  it.each<[string, unknown]>([
     ['title', ''],
     ['title', ' '],
     ['title', null],
@@ -145,9 +145,7 @@ describe('a field of an order', () => {
     ['number', '5'],
     ['created_date', '2026-01-01'],
     ['deleted', 1],
-  ]
-
-  it.each(bad)('is rejected on create and update: %s %j', async (field, value) => {
+  ])('is rejected on create and update: %s %j', async (field, value) => {
     for (const [method, path, base] of [
       ['POST', '/orders', { title: 'a', client_id: shop.clientId }],
       ['PATCH', `/orders/${order.project.id}`, { client_notes: 'changed' }],
