@@ -7,7 +7,6 @@ import { openCompany, openEach } from '../../../src/kernel/db/placement.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../../src/kernel/db/sweep.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { beginBackup } from '../../../src/operation/copies/backup.ts'
-import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import { manifestKey } from '../../../src/operation/copies/store.ts'
@@ -20,33 +19,22 @@ import { addMember, adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { insert, insertEndpoint, insertion } from '../../support/rows.ts'
-import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, manifestsOf, objectOf, rowsOf, wipe, wipeAll } from '../copies/support.ts'
+import { breakCalls, loseResponses } from '../../support/wrap-bindings.ts'
+import {
+  backUp,
+  bindObject,
+  manifestsOf,
+  marksOf,
+  objectOf,
+  operatorRestores,
+  recover,
+  rowsOf,
+  startedBackups,
+  wipe,
+  wipeAll,
+} from '../copies/support.ts'
 
 const today = () => new Date().toISOString().slice(0, 10)
-const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
-const sweepMarks = () => sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: quiet }), Date.now())
-
-/** Repeats a restore until it is done. */
-async function restore(companyId: number, from: string) {
-  for (;;) {
-    const response = await adminCall('POST', `/companies/${companyId}/restore`, { from })
-    if (response.status !== 200 || response.body.done) return response
-  }
-}
-
-/** Repeats a recovery until it is done. */
-async function recover() {
-  // biome-ignore lint/suspicious/noExplicitAny: checked against the contract
-  const steps: any[] = []
-  for (let cursor: string | undefined; ; ) {
-    const { status, body } = await adminCall('POST', '/recovery', cursor === undefined ? {} : { cursor })
-    expect(status).toBe(200)
-    steps.push(body)
-    if (body.next_cursor === null) return steps
-    cursor = body.next_cursor
-  }
-}
 
 const HOMES: Home[] = ['DB', 'DB_TWO']
 const DAY_MS = 86_400_000
@@ -55,53 +43,47 @@ const DAY_MS = 86_400_000
 beforeEach(wipeAll)
 
 describe('a restore by the operator', () => {
-  it.each(HOMES)(
-    'gives a company back, whose revoked tokens stay revoked and whose readers start again: in %s',
-    async (home) => {
-      const company = await mintCompany({ home })
-      const revoked = await mintToken(company.id)
-      const replaced = await mintToken(company.id)
-      const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
-      const { next_cursor } = (await company.call('GET', '/changes')).body.pagination
-      await backUp(company.id)
-      const backups = (await adminCall('GET', `/companies/${company.id}/backups`)).body.data
-      expect(backups).toEqual([{ at: expect.any(String) }])
+  it.each(HOMES)('gives a company back, with revoked tokens revoked and readers that start again: %s', async (home) => {
+    const company = await mintCompany({ home })
+    const revoked = await mintToken(company.id)
+    const replaced = await mintToken(company.id)
+    const { body } = await company.call('POST', '/clients', { company_name: 'Acme' })
+    const { next_cursor } = (await company.call('GET', '/changes')).body.pagination
+    await backUp(company.id)
+    const backups = (await adminCall('GET', `/companies/${company.id}/backups`)).body.data
+    expect(backups).toEqual([{ at: expect.any(String) }])
 
-      const end = Date.now() + 3_600_000
-      await env.CACHE.put(`revoked/${hashToken(revoked)}`, String(Date.now() - 1))
-      await env.CACHE.put(`revoked/${hashToken(replaced)}`, String(end))
-      await wipe(company.id)
-      // As if it had moved there since, to another place in the full-text tables.
-      await sqlIn('DB', 'UPDATE companies SET database_slot = 900 WHERE id = ? AND database IS NOT NULL', company.id)
-      const done = await restore(company.id, today())
-      expect(done.body).toEqual({
-        done: true,
-        backup: backups[0].at,
-        step: 'done',
-        rows: expect.any(Number),
-        differences: [],
-        accounting: 'none',
-      })
-      const tokens = await sql(
-        'SELECT token_hash, revoked_at, expires_at FROM api_tokens WHERE company_id = ?',
-        company.id,
-      )
-      expect(tokens).toEqual([
-        { token_hash: hashToken(company.token), revoked_at: null, expires_at: null },
-        { token_hash: hashToken(revoked), revoked_at: expect.any(Number), expires_at: null },
-        { token_hash: hashToken(replaced), revoked_at: null, expires_at: end },
-      ])
-      const token = await mintToken(company.id)
-      expect((await call(token, 'GET', `/clients/${body.client.id}`)).body.client.company_name).toBe('Acme')
-      expect((await call(token, 'GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
-      expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', company.id)).toEqual([
-        { suspended: 0, deliveries_paused: 1 },
-      ])
-      expect((await call(token, 'GET', '/clients?q=acme')).body.data).toHaveLength(1)
-      const entries = await sql('SELECT action, entity_id FROM admin_log WHERE company_id = ? ORDER BY id', company.id)
-      expect(entries.at(-1)).toEqual({ action: expect.stringMatching(/^company\.restore/), entity_id: backups[0].at })
-    },
-  )
+    const end = Date.now() + 3_600_000
+    await env.CACHE.put(`revoked/${hashToken(revoked)}`, String(Date.now() - 1))
+    await env.CACHE.put(`revoked/${hashToken(replaced)}`, String(end))
+    await wipe(company.id)
+    // As if it had moved there since, to another place in the full-text tables.
+    await sqlIn('DB', 'UPDATE companies SET database_slot = 900 WHERE id = ? AND database IS NOT NULL', company.id)
+    const done = await operatorRestores(company.id, today())
+    expect(done.body).toEqual({
+      done: true,
+      backup: backups[0].at,
+      step: 'done',
+      rows: expect.any(Number),
+      differences: [],
+      accounting: 'none',
+    })
+    const tokens = 'SELECT token_hash, revoked_at, expires_at FROM api_tokens WHERE company_id = ?'
+    expect(await sql(tokens, company.id)).toEqual([
+      { token_hash: hashToken(company.token), revoked_at: null, expires_at: null },
+      { token_hash: hashToken(revoked), revoked_at: expect.any(Number), expires_at: null },
+      { token_hash: hashToken(replaced), revoked_at: null, expires_at: end },
+    ])
+    const token = await mintToken(company.id)
+    expect((await call(token, 'GET', `/clients/${body.client.id}`)).body.client.company_name).toBe('Acme')
+    expect((await call(token, 'GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
+    expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', company.id)).toEqual([
+      { suspended: 0, deliveries_paused: 1 },
+    ])
+    expect((await call(token, 'GET', '/clients?q=acme')).body.data).toHaveLength(1)
+    const entries = await sql('SELECT action, entity_id FROM admin_log WHERE company_id = ? ORDER BY id', company.id)
+    expect(entries.at(-1)).toEqual({ action: expect.stringMatching(/^company\.restore/), entity_id: backups[0].at })
+  })
 
   it('lets the tokens in at once that were refused while it ran', async () => {
     const other = await mintCompany()
@@ -116,7 +98,7 @@ describe('a restore by the operator', () => {
     const [row] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
     await wipe(company.id)
     expect((await read()).status).toBe(403)
-    expect((await restore(company.id, today())).body).toMatchObject({ done: true })
+    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true })
     const [restored] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
     expect(restored?.token_hash).toBe(row?.token_hash)
     expect((await read()).status).toBe(200)
@@ -131,45 +113,38 @@ describe('a restore by the operator', () => {
     await wipe(company.id)
     expect((await adminCall('POST', '/companies', { id: company.id })).status).toBe(200)
     await insert('api_tokens', { ...row, token_hash: 'f'.repeat(64), name: 'New' }, 'DB')
-    expect((await restore(company.id, today())).body).toMatchObject({ done: true })
+    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true })
     expect((await company.call('GET', '/clients')).status).toBe(200)
     const tokens = await sql('SELECT name FROM api_tokens WHERE company_id = ? ORDER BY id', company.id)
     expect(tokens).toEqual([{ name: 'New' }, { name: row?.name }])
   })
 
-  it.each(HOMES)(
-    'restores accounting events in their order and once, though their ids are taken: in %s',
-    async (home) => {
-      const [company, other] = [await mintCompany({ home }), await mintCompany({ home })]
-      const orderOf = async ({ call }: TestCompany) => {
-        const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
-        return (await call('POST', '/orders', { title: 'Shirts', client_id: client.id })).body.project.id as number
-      }
-      const add = async ({ id: company_id }: TestCompany, order_id: number, id: number, operation: string) => {
-        const times = { next_attempt_at: 1, created_at: id, updated_at: 1 }
-        await insert('accounting_outbox', { id, company_id, order_id, operation, state: 'pending', ...times }, home)
-      }
-      const [order, othersOrder] = [await orderOf(company), await orderOf(other)]
-      await add(company, order, 5_010, 'update')
-      await add(company, order, 5_011, 'delete')
-      await backUp(company.id)
-      await wipe(company.id)
-      await add(other, othersOrder, 5_010, 'create')
-      const events = async () =>
-        (await sql('SELECT operation FROM accounting_outbox WHERE company_id = ? ORDER BY id', company.id)).map(
-          ({ operation }) => operation,
-        )
-      expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
-      expect(await events()).toEqual(['update', 'delete'])
+  it.each(HOMES)('restores accounting events in order and once, though their ids are taken: in %s', async (home) => {
+    const [company, other] = [await mintCompany({ home }), await mintCompany({ home })]
+    const orderOf = async ({ call }: TestCompany) => {
+      const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
+      return (await call('POST', '/orders', { title: 'Shirts', client_id: client.id })).body.project.id as number
+    }
+    const rowOf = (order_id: number, id: number, operation: string) => {
+      return { id, order_id, operation, state: 'pending', next_attempt_at: 1, created_at: id, updated_at: 1 }
+    }
+    const add = ({ id: company_id }: TestCompany, ...row: Parameters<typeof rowOf>) =>
+      insert('accounting_outbox', { company_id, ...rowOf(...row) }, home)
+    const [order, othersOrder] = [await orderOf(company), await orderOf(other)]
+    await add(company, order, 5_010, 'update')
+    await add(company, order, 5_011, 'delete')
+    await backUp(company.id)
+    await wipe(company.id)
+    await add(other, othersOrder, 5_010, 'create')
+    const events = async () => (await rowsOf(company.id)).accounting_outbox?.map(({ operation }) => operation)
+    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect(await events()).toEqual(['update', 'delete'])
 
-      // A repeated insertion, as after a lost response.
-      const plan = TABLES.find(({ name }) => name === 'accounting_outbox') ?? expect.fail()
-      const times = { next_attempt_at: 1, created_at: 5_010, updated_at: 1 }
-      const row = { id: 5_010, order_id: order, operation: 'update', state: 'pending', ...times }
-      await restoreRows(await openCompany(env, company.id), plan, [row])
-      expect(await events()).toEqual(['update', 'delete'])
-    },
-  )
+    // A repeated insertion, as after a lost response.
+    const plan = TABLES.find(({ name }) => name === 'accounting_outbox') ?? expect.fail()
+    await restoreRows(await openCompany(env, company.id), plan, [rowOf(order, 5_010, 'update')])
+    expect(await events()).toEqual(['update', 'delete'])
+  })
 
   it('is refused of what is no time or no company', async () => {
     const company = await mintCompany()
@@ -185,6 +160,8 @@ describe('a restore by the operator', () => {
 })
 
 describe.each(HOMES)('the recovery of %s that was set back', (home) => {
+  const db = openDatabase(env[home])
+
   it('gives nothing out twice, revokes again, and pauses deliveries until they are resumed', async () => {
     const shop = await Shop.open({}, home)
     const { company } = shop
@@ -193,10 +170,13 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     await shop.passTime()
     await shop.deliver()
     expect(await shop.invoices()).toHaveLength(2)
-    const [before] = await sql<Record<string, number>>('SELECT * FROM companies WHERE id = ?', company.id)
-    const marks = before ?? {}
+    const marks = await marksOf(company.id)
+    const isDue = async () => {
+      const due = [await listDueCompanies(db, Date.now()), await listWebhookCompanies(db, Date.now())]
+      return due.map((ids) => ids.includes(company.id))
+    }
     const { next_cursor } = (await company.call('GET', '/changes?start=latest')).body.pagination
-    await sweepMarks()
+    await startedBackups()
 
     // What Time Travel does: the database is as it was, nothing else is.
     await sql(
@@ -205,17 +185,16 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
       company.id,
     )
     await env.CACHE.put(`revoked/${hashToken(token)}`, String(Date.now() - 1))
-    await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 7}/a.txt`, 'x')
-    await env.FILES.put(`orders/${company.id}/${(marks.last_order_id ?? 0) + 3}/email/t/a.txt`, 'x')
+    await env.FILES.put(`orders/${company.id}/${marks.last_order_id + 7}/a.txt`, 'x')
+    await env.FILES.put(`orders/${company.id}/${marks.last_order_id + 3}/email/t/a.txt`, 'x')
     await sql("UPDATE accounting_outbox SET state = 'pending', next_attempt_at = 0 WHERE company_id = ?", company.id)
     await insertEndpoint(company.id, 'we_a')
     logLines.length = 0
     // Sequences are written again when those of any company have risen.
     await mintCompany({ home })
-    await sweepMarks()
+    await startedBackups()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))
-    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
-    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+    expect(await isDue()).toEqual([true, true])
 
     const steps = await recover()
     expect(steps[0].companies_paused).toBeGreaterThan(0)
@@ -223,33 +202,32 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     const recovered = steps.map((step) => step.company).find((each) => each?.id === company.id)
     expect(recovered).toMatchObject({
       last_client_id: marks.last_client_id,
-      last_order_id: (marks.last_order_id ?? 0) + 7,
+      last_order_id: marks.last_order_id + 7,
       last_invoice_number: marks.last_invoice_number,
-      last_change: (marks.last_change ?? 0) + 1_000_000,
+      last_change: marks.last_change + 1_000_000,
       accounting: 'read',
     })
     expect((await rowsOf(company.id)).api_tokens?.filter(({ revoked_at }) => revoked_at !== null)).toHaveLength(1)
     expect((await company.call('GET', `/changes?cursor=${next_cursor}`)).status).toBe(410)
-    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
-    expect(await listWebhookCompanies(openDatabase(env[home]), Date.now())).not.toContain(company.id)
-    const context = { companyId: company.id, db: openDatabase(env[home]) }
+    expect(await isDue()).toEqual([false, false])
+    const context = { companyId: company.id, db }
     expect(await listEnabledEndpoints(context)).toEqual([])
     const sent = (await shop.changes()).length
     await shop.deliver()
     expect((await shop.changes()).length).toBe(sent)
 
     await sql('UPDATE companies SET deliveries_paused = 0 WHERE id = ?', company.id)
-    expect(await listDueCompanies(openDatabase(env[home]), Date.now())).toContain(company.id)
+    expect((await isDue())[0]).toBe(true)
     expect(await listEnabledEndpoints(context)).toEqual(['we_a'])
     await shop.deliver()
     expect((await shop.changes()).length).toBeGreaterThan(sent)
     const { body } = await shop.call('POST', '/orders', { title: 'Next', client_id: shop.clientId })
     expect([body.project.id, body.invoice.number]).toEqual([
-      (marks.last_order_id ?? 0) + 8,
-      String((marks.last_invoice_number ?? 0) + 1),
+      marks.last_order_id + 8,
+      String(marks.last_invoice_number + 1),
     ])
     logLines.length = 0
-    await sweepMarks()
+    await startedBackups()
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
   })
 
@@ -285,24 +263,22 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
   })
 })
 
-describe('a database whose responses are lost', () => {
-  it('leaves the numbers of a recovery right', async () => {
-    const { token } = await mintCompany({ home: 'DB_TWO' })
-    await env.CACHE.put(`revoked/${hashToken(token)}`, '1')
-    await recover()
-    const [one, two] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB_TWO' })]
-    const ended = await mintToken(one.id)
-    await env.CACHE.put(`revoked/${hashToken(ended)}`, '1')
-    const steps = []
-    for (let body = {}; steps.length < 2; body = { cursor: steps.at(-1).next_cursor }) {
-      steps.push((await adminCallWith(loseResponses(env), 'POST', '/recovery', body)).body)
-    }
-    expect(steps).toMatchObject([{ companies_paused: 2 }, { tokens_revoked: 1 }])
-    for (const { id } of [one, two]) {
-      expect((await adminCall('GET', `/companies/${id}`)).body.deliveries_paused).toBe(true)
-    }
-    expect((await call(ended, 'GET', '/me')).status).toBe(401)
-  })
+it('a database whose responses are lost leaves the numbers of a recovery right', async () => {
+  const { token } = await mintCompany({ home: 'DB_TWO' })
+  await env.CACHE.put(`revoked/${hashToken(token)}`, '1')
+  await recover()
+  const [one, two] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB_TWO' })]
+  const ended = await mintToken(one.id)
+  await env.CACHE.put(`revoked/${hashToken(ended)}`, '1')
+  const steps = []
+  for (let body = {}; steps.length < 2; body = { cursor: steps.at(-1).next_cursor }) {
+    steps.push((await adminCallWith(loseResponses(env), 'POST', '/recovery', body)).body)
+  }
+  expect(steps).toMatchObject([{ companies_paused: 2 }, { tokens_revoked: 1 }])
+  for (const { id } of [one, two]) {
+    expect((await adminCall('GET', `/companies/${id}`)).body.deliveries_paused).toBe(true)
+  }
+  expect((await call(ended, 'GET', '/me')).status).toBe(401)
 })
 
 describe('a database that fails for the object of a company', () => {
@@ -322,11 +298,9 @@ describe('a database that fails for the object of a company', () => {
     const { id } = await mintCompany({ home: 'DB' })
     const [lowest] = await sql<{ id: number }>('SELECT min(id) AS id FROM companies')
     const companyId = name === 'recovery' ? (lowest?.id ?? 0) : id
-    const bind = (bindings: typeof env) =>
-      runInDurableObject(objectOf(companyId), (instance) => void Reflect.set(instance, 'env', bindings))
     const down = new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
-    await bind(wrapBindings(env, (call, work) => (/^DB\w*\.batch$/.test(call) ? Promise.reject(down) : work())))
-    onTestFinished(() => bind(env))
+    await bindObject(companyId, breakCalls(env, /^DB\w*\.batch$/, down))
+    onTestFinished(() => bindObject(companyId, env))
     const { status, headers, body } = await send(id)
     expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, '2', 'internal_error'])
     const line = { event: 'unavailable', error: expect.stringContaining('DB: D1_ERROR') }
@@ -376,7 +350,7 @@ describe('a restore that was interrupted before Time Travel', () => {
     await recover()
     await backUp(id)
     expect(await manifestsOf(id)).toHaveLength(2)
-    const refused = await restore(id, '2099-01-01')
+    const refused = await operatorRestores(id, '2099-01-01')
     const message = 'The company has data: only an empty one can be restored'
     expect([refused.status, refused.body.error.message]).toEqual([409, message])
     expect(await membersOf(id)).toEqual([])
@@ -387,7 +361,7 @@ describe('a restore that was interrupted before Time Travel', () => {
     await call('POST', '/clients', { company_name: 'Acme' })
     await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
     await recover()
-    expect((await restore(id, today())).body).toMatchObject({ done: true })
+    expect((await operatorRestores(id, today())).body).toMatchObject({ done: true })
     expect(await membersOf(id)).toEqual(['gone@example.com'])
   })
 })
@@ -410,11 +384,11 @@ it('a restore whose end Time Travel has undone is not reported as complete', asy
   await call('POST', '/clients', { company_name: 'Later' })
   await backUp(id)
   await wipe(id)
-  expect((await restore(id, today())).body).toMatchObject({ done: true })
+  expect((await operatorRestores(id, today())).body).toMatchObject({ done: true })
   await sql("DELETE FROM clients WHERE company_id = ? AND company_name = 'Later'", id)
   await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
   await recover()
-  expect((await restore(id, today())).status).toBe(409)
+  expect((await operatorRestores(id, today())).status).toBe(409)
 })
 
 /** A row without its generated columns. */
@@ -432,25 +406,24 @@ async function putThread({ call }: TestCompany): Promise<string> {
 }
 
 describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
+  const sweep = (days: number) => sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + days * DAY_MS)
   it('are there for every thread of then, and those that it does not know are removed after 43 days', async () => {
     const company = await mintCompany({ home })
     const before = await putThread(company)
     const tables = ['email_threads', 'email_thread_objects'] as const
-    const then = await Promise.all(
-      tables.map((table) => sql<object>(`SELECT * FROM ${table} WHERE company_id = ?`, company.id)),
-    )
+    const then = await rowsOf(company.id)
     await putThread(company)
     expect(await storedObjects(company.id)).toHaveLength(2)
-    await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 29 * DAY_MS)
+    await sweep(29)
 
     // What Time Travel does: the database is as it was, R2 is not.
     for (const table of tables.toReversed()) await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
-    await env[home].batch(tables.flatMap((table, at) => (then[at] ?? []).map((row) => insertion(table, writable(row)))))
+    await env[home].batch(tables.flatMap((table) => (then[table] ?? []).map((row) => insertion(table, writable(row)))))
     await recover()
     expect((await company.call('GET', THREAD)).body.email_thread.messages).toEqual([{ text: before }])
-    await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 42 * DAY_MS)
+    await sweep(42)
     expect(await storedObjects(company.id)).toHaveLength(2)
-    await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 44 * DAY_MS)
+    await sweep(44)
     const [named] = await sql<{ id: string }>('SELECT id FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await storedObjects(company.id)).toEqual([expect.stringContaining(named?.id ?? 'none')])
     expect((await company.call('GET', THREAD)).body.email_thread.messages).toEqual([{ text: before }])
@@ -468,37 +441,36 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     const objects = () => sql('SELECT state, remove_at FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await objects()).toEqual([{ state: 'replaced', remove_at: expect.any(Number) }])
 
-    expect((await restore(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true, differences: [] })
     expect(await objects()).toEqual([{ state: 'stored', remove_at: null }])
-    await sweepMailContents(openDatabase(env[home]), env.FILES, Date.now() + 44 * DAY_MS)
+    await sweep(44)
     const restored = await call(await mintToken(company.id), 'GET', THREAD)
     expect(restored.body.email_thread?.messages).toEqual([{ text }])
   })
 })
 
-describe('a company without rows in the database that the directory names', () => {
-  it.each([
-    ['since it moved to DB after the restored time, and only DB was set back', true],
-    ['since it moved there after the restored time, and only that one was set back', false],
-  ])('is named by the recovery, which goes on: %s', async (_, isMoved) => {
-    const company = await mintCompany({ home: 'DB_TWO' })
-    const last = await mintCompany({ home: 'DB' })
-    const { id } = company
-    await putThread(company)
-    await wipe(id)
-    const [row] = await sqlIn<{ slot: number }>('DB', 'SELECT slot FROM companies WHERE id = ?', id)
-    const guard = { company_id: id, state: 'moved', destination: 'DB', slot: row?.slot }
-    if (isMoved) await insert('company_guards', guard, 'DB_TWO')
+it.each([
+  ['since it moved to DB after the restored time, and only DB was set back', true],
+  ['since it moved there after the restored time, and only that one was set back', false],
+])('a recovery names a company without rows in its database, and goes on: %s', async (_, isMoved) => {
+  const company = await mintCompany({ home: 'DB_TWO' })
+  const last = await mintCompany({ home: 'DB' })
+  const { id } = company
+  await putThread(company)
+  await wipe(id)
+  const [row] = await sqlIn<{ slot: number }>('DB', 'SELECT slot FROM companies WHERE id = ?', id)
+  const guard = { company_id: id, state: 'moved', destination: 'DB', slot: row?.slot }
+  if (isMoved) await insert('company_guards', guard, 'DB_TWO')
 
-    const steps = await recover()
-    expect(steps.filter(({ missing }) => missing?.id === id)).toEqual([
-      expect.objectContaining({ missing: { id, database: 'DB_TWO' }, company: null }),
-    ])
-    expect(steps.map((step) => step.company?.id)).toContain(last.id)
-    expect(steps.map((step) => step.company?.id)).not.toContain(id)
-    // Their removal would be that of contents which the company's own rows name when they are back.
-    expect(await sqlIn('DB', 'SELECT id FROM email_thread_objects WHERE company_id = ?', id)).toEqual([])
-  })
+  const steps = await recover()
+  expect(steps.filter(({ missing }) => missing?.id === id)).toEqual([
+    expect.objectContaining({ missing: { id, database: 'DB_TWO' }, company: null }),
+  ])
+  const recovered = steps.map((step) => step.company?.id)
+  expect(recovered).toContain(last.id)
+  expect(recovered).not.toContain(id)
+  // Their removal would be that of contents which the company's own rows name when they are back.
+  expect(await sqlIn('DB', 'SELECT id FROM email_thread_objects WHERE company_id = ?', id)).toEqual([])
 })
 
 describe('rows of a company in a database that it moved to after the restored time', () => {
@@ -524,7 +496,7 @@ describe('rows of a company in a database that it moved to after the restored ti
   it('are left alone by every sweep after the recovery', async () => {
     const company = await setBack()
     const { id } = company
-    await sweepMarks()
+    await startedBackups()
     await recover()
     expect(await guardOf(id)).toEqual([
       { ...(await sql('SELECT slot FROM companies WHERE id = ?', id))[0], state: 'moved', destination: 'DB' },
@@ -534,11 +506,8 @@ describe('rows of a company in a database that it moved to after the restored ti
     ])
     await backUp(id)
     logLines.length = 0
-    const started: number[] = []
-    const objects = { idFromName: () => ({}), get: () => ({ start: async (each: number) => void started.push(each) }) }
     await sqlIn('DB_TWO', 'UPDATE companies SET backed_up_at = 9e15 WHERE id <> ?', id)
-    await sweepBackups(Object.assign({}, env, { COMPANY_BACKUP: objects }), Date.now())
-    expect(started).not.toContain(id)
+    expect(await startedBackups()).not.toContain(id)
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
     await sweepMailContents(openDatabase(env.DB_TWO), env.FILES, Date.now() + 44 * DAY_MS)
     expect(await storedObjects(id)).toHaveLength(1)

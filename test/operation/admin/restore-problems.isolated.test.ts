@@ -14,9 +14,13 @@ import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
+import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
+import { holdTimers } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, manifestsOf, objectOf, wipe } from '../copies/support.ts'
+import { backUp, bindObject, manifestsOf, objectOf, operatorRestores, recover, wipe } from '../copies/support.ts'
+
+const HOMES: Home[] = ['DB', 'DB_TWO']
 
 /** A call of a restore from the newest backup. */
 const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
@@ -45,22 +49,19 @@ it('a restore that cannot begin says why, each problem in its own words', async 
 
   // One that is complete is forgotten: the next starts from the beginning.
   await wipe(id)
-  while (!(await restoreNewest(id)).body.done);
+  await operatorRestores(id)
   vi.setSystemTime(Date.now() + 3_600_000)
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
 })
 
 it('a restore that is complete gives its result again to a caller whose response was lost', async () => {
   const { id } = await goneSinceBackup()
-  let result = await restoreNewest(id)
-  while (!result.body.done) result = await restoreNewest(id)
+  const result = await operatorRestores(id)
   const repeated = await restoreNewest(id)
   expect([repeated.status, repeated.body]).toEqual([200, result.body])
   expect((await adminCall('POST', `/companies/${id}/restore`, { from: '2098-01-01' })).status).toBe(409)
   // It may be incomplete after Time Travel.
-  for (let body: { cursor?: string | null } = {}; body.cursor !== null; ) {
-    body = { cursor: (await adminCall('POST', '/recovery', body)).body.next_cursor }
-  }
+  await recover()
   expect((await restoreNewest(id)).status).toBe(409)
 })
 
@@ -82,17 +83,14 @@ it('a restore of a day leaves out a backup that began at the next midnight; one 
   expect(await statusOf('2026-01-31')).toBe(409)
 })
 
-it.each<Home>(['DB', 'DB_TWO'])(
-  'a restore takes no backup of the company since it was made again: in %s',
-  async (home) => {
-    const { id } = await goneSinceBackup(home)
-    await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
-    expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
-    await backUp(id)
-    while (!(await restoreNewest(id)).body.done);
-    expect((await adminCall('GET', `/companies/${id}`)).body.client_count).toBe(1)
-  },
-)
+it.each(HOMES)('a restore takes no backup of the company since it was made again: in %s', async (home) => {
+  const { id } = await goneSinceBackup(home)
+  await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
+  expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
+  await backUp(id)
+  await operatorRestores(id)
+  expect((await adminCall('GET', `/companies/${id}`)).body.client_count).toBe(1)
+})
 
 it('a failure of R2 is a 503 that says when to retry, and the restore goes on where it was', async () => {
   const { id, call, client } = await goneSinceBackup()
@@ -100,18 +98,15 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   const failing = wrapBindings(env, (name, work) =>
     name.startsWith('BACKUPS.') && left-- === 0 ? Promise.reject(new Error('R2 fails.')) : work(),
   )
-  const refusal = {
-    status: 503,
-    body: { error: { message: expect.stringMatching(/^The storage of backups does not/) } },
-  }
+  const message = expect.stringMatching(/^The storage of backups does not/)
+  const refusal = { status: 503, body: { error: { message } } }
   expect(await adminCallWith(failing, 'GET', `/companies/${id}/backups`)).toMatchObject(refusal)
 
-  await runInDurableObject(objectOf(id), (instance) => void Reflect.set(instance, 'env', failing))
+  await bindObject(id, failing)
   const failures: number[] = []
   for (let at = 0; ; at++) {
     left = at
-    let result = await restoreNewest(id)
-    while (result.body.done === false) result = await restoreNewest(id)
+    const result = await operatorRestores(id)
     if (result.body.done) break
     expect(result).toMatchObject(refusal)
     expect(result.headers.get('retry-after')).toBe('10')
@@ -150,9 +145,10 @@ async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise
     return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
   }
   const finish = async () => {
-    let result = await step({}, 60_000)
-    while (!result.done) result = await step({}, 60_000)
-    return result
+    for (;;) {
+      const result = await step({}, 60_000)
+      if (result.done) return result
+    }
   }
   /** Goes on until rows are inserted. */
   const stepToRows = async (until?: string) => {
@@ -179,12 +175,7 @@ it('a client that a request creates after the company is suspended takes no id o
   expect((await call(token, 'GET', `/orders/${project.id}`)).body.project.client_id).toBe(client.id)
 })
 
-it.each<[Home, string]>([
-  ['DB', 'check'],
-  ['DB_TWO', 'check'],
-  ['DB', 'email_threads'],
-  ['DB_TWO', 'email_threads'],
-])(
+it.each(HOMES.flatMap((home) => [[home, 'check'] as const, [home, 'email_threads'] as const]))(
   'an email thread that a request writes after the company is suspended stays, without the old content: in %s, behind %s',
   async (home, last) => {
     const thread = (text: string) => ({ account_email: 'box@x.example', messages: [{ text }] })
@@ -203,7 +194,7 @@ it.each<[Home, string]>([
 )
 
 it.each([false, true])(
-  'a restore is refused if the company gets data while the backup is checked, then is suspended: %s',
+  'a restore is refused if the company gets data during the check; suspended: %s',
   async (suspended) => {
     const { id, kept, step, stepToRows, isSuspended, write } = await emptySinceBackup()
     expect(await step()).toMatchObject({ done: false, step: 'check' })
@@ -215,22 +206,19 @@ it.each([false, true])(
   },
 )
 
-it.each<Home>(['DB', 'DB_TWO'])(
-  'a restore suspends a company again that was resumed before its end: in %s',
-  async (home) => {
-    const { id, step, stepToRows } = await emptySinceBackup(home)
-    await stepToRows()
-    const resumed = { suspended: false, deliveries_paused: false }
-    expect((await adminCall('PATCH', `/companies/${id}`, resumed)).body).toMatchObject(resumed)
-    expect(await step()).toMatchObject({ done: false })
-    expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', id)).toEqual([
-      { suspended: 1, deliveries_paused: 1 },
-    ])
-    expect(await sqlIn('DB', 'SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 1 }])
-    expect(await step({}, 60_000)).toMatchObject({ done: true })
-    expect(await sql('SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 0 }])
-  },
-)
+it.each(HOMES)('a restore suspends a company again that was resumed before its end: in %s', async (home) => {
+  const { id, step, stepToRows } = await emptySinceBackup(home)
+  await stepToRows()
+  const resumed = { suspended: false, deliveries_paused: false }
+  expect((await adminCall('PATCH', `/companies/${id}`, resumed)).body).toMatchObject(resumed)
+  expect(await step()).toMatchObject({ done: false })
+  expect(await sql('SELECT suspended, deliveries_paused FROM companies WHERE id = ?', id)).toEqual([
+    { suspended: 1, deliveries_paused: 1 },
+  ])
+  expect(await sqlIn('DB', 'SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 1 }])
+  expect(await step({}, 60_000)).toMatchObject({ done: true })
+  expect(await sql('SELECT suspended FROM companies WHERE id = ?', id)).toEqual([{ suspended: 0 }])
+})
 
 it('a restore starts from the beginning, of any time, where Time Travel has removed its company', async () => {
   const { id, kept, finish, stepToRows } = await emptySinceBackup()
@@ -296,6 +284,7 @@ it('a restore that was left while it was checked keeps a company from its backup
     return (await manifestsOf(id)).length
   }
   expect(await backUpAfter(500_000)).toBe(1)
+  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'restore' })
   expect(await backUpAfter(100_000)).toBe(2)
 })
 
@@ -342,16 +331,11 @@ it('a restore has a record of who began it, though the response to its call was 
 
 it('an accounting system whose object does not respond counts as failed', async () => {
   const context = { findLastNumber: () => new Promise<never>(() => {}) } as unknown as ReconcileContext
-  const { setTimeout: start } = globalThis
-  // Only this wait is shortened: with a fake clock the timers of objects would run in the test.
-  const timers = vi.spyOn(globalThis, 'setTimeout')
-  timers.mockImplementation(((run: () => void, ms: number) => start(run, ms === 15_000 ? 0 : ms)) as typeof setTimeout)
-  try {
-    const state = { ...beginReconciliation(null), left: ['accounting' as const] }
-    expect(await stepReconciliation(context, state)).toMatchObject({ left: [], accounting: 'failed' })
-  } finally {
-    timers.mockRestore()
-  }
+  const deadlines = holdTimers(15_000)
+  const step = stepReconciliation(context, { ...beginReconciliation(null), left: ['accounting'] })
+  await vi.waitUntil(() => deadlines.length > 0)
+  deadlines[0]?.()
+  expect(await step).toMatchObject({ left: [], accounting: 'failed' })
 })
 
 it('a restore inserts no row before the tokens in use are refused', async () => {
@@ -361,7 +345,7 @@ it('a restore inserts no row before the tokens in use are refused', async () => 
   )
   expect((await restoreNewest(id)).body).toMatchObject({ done: false, step: 'check', rows: 0 })
   expect((await call(token, 'GET', '/clients')).status).toBe(403)
-  while (!(await restoreNewest(id)).body.done);
+  await operatorRestores(id)
   expect((await call(token, 'GET', '/clients')).body.data).toHaveLength(1)
 })
 
@@ -371,12 +355,7 @@ it('tokens of a company are invalidated behind its suspension and when its resto
   await sql('UPDATE api_tokens SET last_used_at = 1 WHERE company_id = ?', id)
   const forgotten: string[] = []
   const limiter = { getByName: (hash: string) => ({ forget: () => forgotten.push(hash) }) }
-  const progress = {
-    backup: '2026-01-31T00:00:00.000Z',
-    rows: 0,
-    differences: [],
-    accounting: 'none',
-  }
+  const progress = { backup: '2026-01-31T00:00:00.000Z', rows: 0, differences: [], accounting: 'none' }
   const restoreOnce = async (done: boolean, step: string) => {
     const backups = { getByName: () => ({ restore: async () => ({ ...progress, step, done }) }) }
     const bindings = { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }

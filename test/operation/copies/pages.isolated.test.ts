@@ -5,7 +5,6 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { exportPage } from '../../../src/operation/copies/export.ts'
 import { readPage } from '../../../src/operation/copies/read-queries.ts'
-import { RESTORE } from '../../../src/operation/copies/restore.ts'
 import { type Manifest, openParts } from '../../../src/operation/copies/store.ts'
 import { type Key, MOVED, TABLES } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
@@ -85,15 +84,6 @@ it('a backup does not run between the steps of a move, but does where a move was
   await backUp(id)
   expect(await manifestsOf(id)).toHaveLength(1)
   await sql('DELETE FROM moves WHERE company_id = ?', id)
-})
-
-it('a backup that waits for a restore writes so to the log', async () => {
-  await mintCompany({ home: 'DB' })
-  const { id } = await mintCompany({ home: 'DB' })
-  await runInDurableObject(objectOf(id), (_, { storage }) => storage.kv.put(RESTORE, {}))
-  await backUp(id)
-  expect(await manifestsOf(id)).toEqual([])
-  expect(logLines).toContainEqual({ event: 'backup_skipped', company_id: id, reason: 'restore' })
 })
 
 it('a move waits for a backup under way, which then has every part', async () => {

@@ -1,11 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { describe, expect, it, vi } from 'vitest'
-import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
+import { expect, it, vi } from 'vitest'
+import { SEQUENCES } from '../../../src/operation/copies/tables.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { call, mintToken, sql, type TestCompany } from '../../support/app.ts'
 import { insertion } from '../../support/rows.ts'
 import { type FilledCompany, fillCompany, makeIds } from '../../support/two-companies.ts'
-import { backUp, hitsOf, type Rows, restore, rowsOf, wipe } from './support.ts'
+import { backUp, hitsOf, marksOf, type Rows, restore, rowsOf, wipe } from './support.ts'
 
 const DAYS = ['2026-11-16T03:00:00.000Z', '2026-11-17T03:00:00.000Z', '2026-11-18T03:00:00.000Z']
 
@@ -121,11 +121,6 @@ function comparable(rows: Rows): Rows {
   }
 }
 
-async function marksOf(companyId: number): Promise<Sequences> {
-  const [row] = await sql<Sequences>(`SELECT ${SEQUENCES} FROM companies WHERE id = ?`, companyId)
-  return row ?? expect.fail('no company')
-}
-
 /** The content of the thread that R2 holds. */
 async function hugeText(company: TestCompany): Promise<string> {
   const path = `/mail/email-threads/huge?account_email=${MAILBOX}`
@@ -142,57 +137,53 @@ async function searchOf(company: TestCompany) {
   }
 }
 
-describe('a restore', () => {
-  it('gives every row of every table back, as of each of several days', async () => {
-    const [company, other] = [await fill('ALPHA', 90_000), await fill('BETA', 190_000)]
-    const states: Rows[] = []
-    const searches: unknown[] = []
-    const texts: string[] = []
-    for (const [day, time] of DAYS.entries()) {
-      setTime(time)
-      await work(company, day)
-      if (day === 1) {
-        const { ids } = company
-        const [payment] = await sql<{ id: number }>(
-          'SELECT min(p.id) AS id FROM payments AS p JOIN invoices AS i ON i.company_id = p.company_id AND i.id = p.invoice_id WHERE p.company_id = ? AND i.project_id = ?',
-          company.id,
-          ids.order,
-        )
-        expect((await company.call('DELETE', `/orders/${ids.order}/payments/${payment?.id}`)).status).toBe(200)
-        expect((await company.call('PUT', `/orders/${ids.order}/invoice-items`, { items: [] })).status).toBe(200)
-        expect((await company.call('DELETE', `/orders/${ids.doomedOrder}`)).status).toBe(200)
-        expect((await company.call('PATCH', `/clients/${ids.client}`, { company_name: 'Renamed' })).status).toBe(200)
-        await sql('UPDATE catalog_items SET deleted = 1 WHERE company_id = ?', company.id)
-        for (const table of ['thread_contexts', 'members', 'accounting_links']) {
-          await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
-        }
-      }
-      await backUp(company.id)
-      states.push(comparable(await rowsOf(company.id)))
-      searches.push(await searchOf(company))
-      texts.push(await hugeText(company))
-    }
-    for (const [table, rows] of Object.entries(states[0] ?? {})) {
-      const isMadeAnew = ['changes', 'webhook_deliveries', 'idempotency_keys', 'company_guards', 'moves'].includes(
-        table,
+it('a restore gives every row of every table back, as of each of several days', async () => {
+  const [company, other] = [await fill('ALPHA', 90_000), await fill('BETA', 190_000)]
+  const states: Rows[] = []
+  const searches: unknown[] = []
+  const texts: string[] = []
+  for (const [day, time] of DAYS.entries()) {
+    setTime(time)
+    await work(company, day)
+    if (day === 1) {
+      const { ids } = company
+      const [payment] = await sql<{ id: number }>(
+        'SELECT min(p.id) AS id FROM payments AS p JOIN invoices AS i ON i.company_id = p.company_id AND i.id = p.invoice_id WHERE p.company_id = ? AND i.project_id = ?',
+        company.id,
+        ids.order,
       )
-      expect([table, rows.length > 0]).toEqual([table, !isMadeAnew])
+      expect((await company.call('DELETE', `/orders/${ids.order}/payments/${payment?.id}`)).status).toBe(200)
+      expect((await company.call('PUT', `/orders/${ids.order}/invoice-items`, { items: [] })).status).toBe(200)
+      expect((await company.call('DELETE', `/orders/${ids.doomedOrder}`)).status).toBe(200)
+      expect((await company.call('PATCH', `/clients/${ids.client}`, { company_name: 'Renamed' })).status).toBe(200)
+      await sql('UPDATE catalog_items SET deleted = 1 WHERE company_id = ?', company.id)
+      for (const table of ['thread_contexts', 'members', 'accounting_links']) {
+        await sql(`DELETE FROM ${table} WHERE company_id = ?`, company.id)
+      }
     }
+    await backUp(company.id)
+    states.push(comparable(await rowsOf(company.id)))
+    searches.push(await searchOf(company))
+    texts.push(await hugeText(company))
+  }
+  for (const [table, rows] of Object.entries(states[0] ?? {})) {
+    const isMadeAnew = ['changes', 'webhook_deliveries', 'idempotency_keys', 'company_guards', 'moves'].includes(table)
+    expect([table, rows.length > 0]).toEqual([table, !isMadeAnew])
+  }
 
-    const untouched = await rowsOf(other.id)
-    const marks = await marksOf(company.id)
-    for (const day of [0, 2]) {
-      const time = DAYS[day] ?? ''
-      await wipe(company.id)
-      const result = await restore(company.id, time)
-      expect(result).toMatchObject({ done: true, backup: time, differences: [] })
-      const restored = comparable(await rowsOf(company.id))
-      // What was given out after that day is not given out again.
-      expect(await marksOf(company.id)).toEqual({ ...marks, last_change: marks.last_change + 1_000_000 })
-      for (const table of Object.keys(restored)) expect([table, restored[table]]).toEqual([table, states[day]?.[table]])
-      expect(await rowsOf(other.id)).toEqual(untouched)
-      expect(await searchOf(company)).toEqual(searches[day])
-      expect((await hugeText(company)) === texts[day]).toBe(true)
-    }
-  }, 120_000)
-})
+  const untouched = await rowsOf(other.id)
+  const marks = await marksOf(company.id)
+  for (const day of [0, 2]) {
+    const time = DAYS[day] ?? ''
+    await wipe(company.id)
+    const result = await restore(company.id, time)
+    expect(result).toMatchObject({ done: true, backup: time, differences: [] })
+    const restored = comparable(await rowsOf(company.id))
+    // What was given out after that day is not given out again.
+    expect(await marksOf(company.id)).toEqual({ ...marks, last_change: marks.last_change + 1_000_000 })
+    for (const table of Object.keys(restored)) expect([table, restored[table]]).toEqual([table, states[day]?.[table]])
+    expect(await rowsOf(other.id)).toEqual(untouched)
+    expect(await searchOf(company)).toEqual(searches[day])
+    expect((await hugeText(company)) === texts[day]).toBe(true)
+  }
+}, 120_000)

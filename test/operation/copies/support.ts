@@ -1,10 +1,18 @@
 import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
+import { expect } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { accepted } from '../../../src/kernel/http/errors.ts'
+import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
-import { DIRECTORY_TABLES, FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
-import { operatorOf } from '../../support/admin.ts'
+import {
+  DIRECTORY_TABLES,
+  FULL_TEXT,
+  REMOVED,
+  SEQUENCES,
+  type Sequences,
+} from '../../../src/operation/copies/tables.ts'
+import { adminCall, operatorOf } from '../../support/admin.ts'
 import { type Home, homeOf, sql } from '../../support/app.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
 
@@ -14,6 +22,10 @@ export type Rows = Record<string, Record<string, unknown>[]>
 export function objectOf(companyId: number) {
   return env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
 }
+
+/** Gives the company's object other bindings. */
+export const bindObject = (companyId: number, bindings: object) =>
+  runInDurableObject(objectOf(companyId), (instance) => void Reflect.set(instance, 'env', bindings))
 
 /** Runs the company's backup to its end, or until it fails; with other bindings beside the real ones. */
 export async function backUp(companyId: number, bindings: Partial<Env> = {}): Promise<void> {
@@ -40,11 +52,46 @@ export async function manifestsOf(companyId: number): Promise<Manifest[]> {
 }
 
 /** Restores the company to a time, call by call. */
-export async function restore(companyId: number, until: string) {
+export async function restore(companyId: number, until = '2099-01-01') {
   for (;;) {
     const result = accepted(await objectOf(companyId).restore(operatorOf(companyId), Date.parse(until)))
     if (result.done) return result
   }
+}
+
+/** Repeats the operator's call until the restore is done or refused. */
+export async function operatorRestores(companyId: number, from = '2099-01-01') {
+  for (;;) {
+    const response = await adminCall('POST', `/companies/${companyId}/restore`, { from })
+    if (response.status !== 200 || response.body.done) return response
+  }
+}
+
+/** The last ids and numbers that a company has given out. */
+export async function marksOf(companyId: number): Promise<Sequences> {
+  const [row] = await sql<Sequences>(`SELECT ${SEQUENCES} FROM companies WHERE id = ?`, companyId)
+  return row ?? expect.fail('no company')
+}
+
+/** Repeats a recovery until it is done. */
+export async function recover() {
+  // biome-ignore lint/suspicious/noExplicitAny: checked against the contract
+  const steps: any[] = []
+  for (let sent: object | null = {}; sent; ) {
+    const { status, body } = await adminCall('POST', '/recovery', sent)
+    expect(status).toBe(200)
+    steps.push(body)
+    sent = body.next_cursor === null ? null : { cursor: body.next_cursor }
+  }
+  return steps
+}
+
+/** Sweeps backups. @returns the companies whose objects are started, which then do nothing */
+export async function startedBackups(now = Date.now(), bindings: Partial<Env> = {}): Promise<number[]> {
+  const started: number[] = []
+  const COMPANY_BACKUP = { idFromName: String, get: () => ({ start: async (id: number) => void started.push(id) }) }
+  await sweepBackups(Object.assign({}, env, bindings, { COMPANY_BACKUP }), now)
+  return started
 }
 
 const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']

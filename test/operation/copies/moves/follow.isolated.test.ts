@@ -10,6 +10,7 @@ import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
 import { holdTimers } from '../../../support/time.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
+import { recover } from '../support.ts'
 import { measured, sessionsOf, stepsOf } from './support.ts'
 
 let company: TestCompany
@@ -49,11 +50,7 @@ it('a move copies what had changed before a recovery emptied the feed', async ()
   const { id } = (await company.call('POST', '/clients', client('Old'))).body.client
   for await (const { step } of stepsOf(company.id, 'DB_TWO')) if (step === 'switch') break
   expect((await company.call('PATCH', `/clients/${id}`, client('New'))).status).toBe(200)
-  for (let cursor: string | undefined | null; cursor !== null; ) {
-    const { status, body } = await adminCall('POST', '/recovery', cursor === undefined ? {} : { cursor })
-    expect(status).toBe(200)
-    cursor = body.next_cursor
-  }
+  await recover()
   await move(company.id, 'DB_TWO')
   expect((await company.call('GET', `/clients/${id}`)).body.client).toMatchObject({ ...client('New'), version: 2 })
 })
