@@ -5,6 +5,7 @@ import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
 import { honoPath } from '../../src/kernel/api/endpoint.ts'
 import type { Administrator } from '../../src/kernel/db/audit.ts'
+import { decryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { ERRORS } from '../../src/kernel/http/errors.ts'
 import { spoil } from '../../src/simulators/steer.ts'
 import { type ApiResponse, request, send, sql } from './app.ts'
@@ -99,6 +100,13 @@ export async function adminSend(sent: Request, bindings: Env = unlimited): Promi
 
 function matches(pattern: string, path: string): boolean {
   return new RegExp(`^${pattern.replaceAll(/:\w+/g, '[^/]+')}$`).test(path)
+}
+
+/** The credentials of an integration, as they are stored. */
+export async function credentialsOf(companyId: number, kind: 'supplier_b'): Promise<unknown> {
+  const stored = 'SELECT credentials FROM integrations WHERE company_id = ? AND kind = ?'
+  const [row] = await sql<{ credentials: string }>(stored, companyId, kind)
+  return decryptCredentials(env.CREDENTIALS_KEY, companyId, kind, row?.credentials ?? '')
 }
 
 export async function addMember(companyId: number, email: string, role: 'developer' | 'owner'): Promise<void> {

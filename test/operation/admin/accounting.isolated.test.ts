@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { INVOICE_POST } from '../../delivery/accounting/support.ts'
-import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
+import { addMember, adminCall, adminCallWith, startAccess, unlimited } from '../../support/admin.ts'
 import { sql, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { breakCalls, loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
@@ -29,40 +29,38 @@ const eventOf = async ({ company }: Shop, orderId: number) => {
   const text = 'SELECT * FROM accounting_outbox WHERE company_id = ? AND order_id = ? ORDER BY id'
   return (await sql<{ id: number; state: string }>(text, company.id, orderId))[0]
 }
-const giveUp = ({ company }: Shop, orderId: number, state: string) =>
-  sql(
-    "UPDATE accounting_outbox SET state = ?, last_error = 'No.' WHERE company_id = ? AND order_id = ?",
-    state,
-    company.id,
-    orderId,
-  )
+/** An order whose event has this state. */
+const makeOrder = async (of: Shop, state: string) => {
+  const id = await of.makeOrder()
+  const change = "UPDATE accounting_outbox SET state = ?, last_error = 'No.' WHERE company_id = ? AND order_id = ?"
+  await sql(change, state, of.company.id, id)
+  return id
+}
+/** The status and the orders of the events that an operator lists. */
+const list = async (query: string, bindings: object = unlimited) => {
+  const { status, body } = await adminCallWith(bindings, 'GET', `/accounting-events?${query}`)
+  return [status, body.data?.map((each: { order_id: number }) => each.order_id)]
+}
 
 describe('accounting events', () => {
   it('are listed by state, those of the company alone', async () => {
-    const [pending, parked, dead] = [await shop.makeOrder(), await shop.makeOrder(), await shop.makeOrder()]
-    await giveUp(shop, parked, 'parked')
-    await giveUp(shop, dead, 'dead')
-    const theirs = await other.makeOrder()
-    const list = async (state: string) => (await as('GET', `/accounting-events?state=${state}`)).body.data
-    expect(await list('parked')).toMatchObject([
+    const [parked, dead] = [await makeOrder(shop, 'parked'), await makeOrder(shop, 'dead')]
+    const [pending, theirs] = [await shop.makeOrder(), await other.makeOrder()]
+    const listOwn = async (state: string) => (await as('GET', `/accounting-events?state=${state}`)).body.data
+    expect(await listOwn('parked')).toMatchObject([
       { order_id: parked, state: 'parked', last_error: 'No.', next_attempt_at: null },
     ])
-    expect(await list('dead')).toMatchObject([{ order_id: dead }])
-    expect(await list('pending')).toMatchObject([{ order_id: pending, next_attempt_at: expect.any(String) }])
+    expect(await listOwn('dead')).toMatchObject([{ order_id: dead }])
+    expect(await listOwn('pending')).toMatchObject([{ order_id: pending, next_attempt_at: expect.any(String) }])
     await sql("UPDATE accounting_outbox SET state = 'sent' WHERE order_id = ?", pending)
-    expect(await list('pending')).toMatchObject([{ order_id: pending, state: 'pending' }])
-    const all = (await adminCall('GET', '/accounting-events')).body.data
-    expect(all.map(({ order_id }: { order_id: number }) => order_id)).toContain(theirs)
-    const event = await eventOf(other, theirs)
-    expect((await adminCall('GET', `/accounting-events?id=${event?.id}`)).body.data).toMatchObject([
-      { order_id: theirs },
-    ])
+    expect(await listOwn('pending')).toMatchObject([{ order_id: pending, state: 'pending' }])
+    expect((await list(''))[1]).toContain(theirs)
+    expect(await list(`id=${(await eventOf(other, theirs))?.id}`)).toEqual([200, [theirs]])
     expect((await as('GET', '/accounting-events?state=done')).status).toBe(400)
   })
 
   it('are sent again one by one, which ends the stop of the company', async () => {
-    const orderId = await shop.makeOrder()
-    await giveUp(shop, orderId, 'dead')
+    const orderId = await makeOrder(shop, 'dead')
     await sql(
       `INSERT INTO accounting_connections (company_id, remote_account, stopped_for, reason) VALUES (?, 'x', 5, 'No.')
         ON CONFLICT DO UPDATE SET stopped_for = 5`,
@@ -73,8 +71,7 @@ describe('accounting events', () => {
     expect(await sql('SELECT stopped_for FROM accounting_connections WHERE company_id = ?', shop.company.id)).toEqual([
       { stopped_for: null },
     ])
-    const theirs = await other.makeOrder()
-    await giveUp(other, theirs, 'dead')
+    const theirs = await makeOrder(other, 'dead')
     expect((await as('POST', `/accounting-events/${(await eventOf(other, theirs))?.id}/retry`)).status).toBe(404)
     expect((await eventOf(other, theirs))?.state).toBe('dead')
     await sql("UPDATE accounting_outbox SET state = 'done' WHERE order_id = ?", orderId)
@@ -82,32 +79,25 @@ describe('accounting events', () => {
   })
 
   it('are sent again by their states', async () => {
-    const orders = [await shop.makeOrder(), await shop.makeOrder()]
-    await sql("UPDATE accounting_outbox SET state = 'done' WHERE company_id = ?", shop.company.id)
-    await giveUp(shop, orders[0] ?? 0, 'dead')
-    await giveUp(shop, orders[1] ?? 0, 'parked')
+    await makeOrder(shop, 'dead')
+    const parked = await makeOrder(shop, 'parked')
     // One of the other company that changes at the same time is not counted.
     await other.makeOrder()
     vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
     await sql('UPDATE accounting_outbox SET updated_at = ? WHERE company_id = ?', Date.now(), other.company.id)
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 1 })
     vi.useRealTimers()
-    expect((await eventOf(shop, orders[1] ?? 0))?.state).toBe('parked')
+    expect((await eventOf(shop, parked))?.state).toBe('parked')
     expect((await as('POST', '/accounting-events/retry', { states: ['dead'] })).body).toEqual({ retried: 0 })
     expect((await as('POST', '/accounting-events/retry', { states: [] })).status).toBe(400)
     expect((await as('POST', '/accounting-events/retry', { states: ['done'] })).status).toBe(400)
   })
-})
 
-describe('a retry whose response is lost by the database', () => {
   it.each<[string, () => string, object]>([
     ['POST', () => '/accounting-events/retry', { states: ['dead', 'parked'] }],
     ['PUT', () => `/clients/${shop.clientId}/accounting-customer`, { customer_id: '58' }],
-  ])('returns how many events it made due, and delivers them: %s', async (method, path, body) => {
-    const [dead, parked] = [await shop.makeOrder(), await shop.makeOrder()]
-    await shop.makeOrder()
-    await giveUp(shop, dead, 'dead')
-    await giveUp(shop, parked, 'parked')
+  ])('are counted and delivered by a retry whose response is lost by the database: %s', async (method, path, body) => {
+    for (const state of ['dead', 'parked', 'pending']) await makeOrder(shop, state)
     const started: string[] = []
     const bindings = wrapBindings(loseResponses(env), async (name, work) => {
       return name.startsWith('ACCOUNTING_DELIVERY.') ? void started.push(name) : work()
@@ -116,55 +106,42 @@ describe('a retry whose response is lost by the database', () => {
     expect([response.status, response.body.retried]).toEqual([200, 2])
     expect(started).toEqual(['ACCOUNTING_DELIVERY.start'])
   })
-})
 
-describe('an accounting event behind a call in flight', () => {
   it.each([
     ['pending', (id: number) => as('POST', `/accounting-events/${id}/retry`)],
     ['dead', () => as('POST', '/accounting-events/retry', { states: ['dead'] })],
-  ])(
-    'becomes due together with that call, whose attempts begin again, when it is retried while %s',
-    async (state, retry) => {
-      const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
-      await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })
-      await shop.deliver()
-      await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
-      const later = 4_102_444_800_000
-      const failed = 'UPDATE accounting_outbox SET next_attempt_at = ?, attempts = 9 WHERE company_id = ?'
-      await sql(failed, later, shop.company.id)
-      // The retry starts a delivery, which must not begin before the test looks.
-      await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
-      const event = (await shop.open()).find((each) => each.order_id === orderId && each.state === 'pending')
-      await sql('UPDATE accounting_outbox SET state = ? WHERE id = ?', state, event?.id)
+  ])('become due, with new attempts, together with the call in flight when retried while %s', async (state, retry) => {
+    const [orderId, untouched] = [await shop.makeOrder(), await shop.makeOrder()]
+    await shop.world.spoil({ match: INVOICE_POST, times: 2, ...SPOILT.broken })
+    await shop.deliver()
+    await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
+    const later = 4_102_444_800_000
+    const failed = 'UPDATE accounting_outbox SET next_attempt_at = ?, attempts = 9 WHERE company_id = ?'
+    await sql(failed, later, shop.company.id)
+    // The retry starts a delivery, which must not begin before the test looks.
+    await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
+    const event = (await shop.open()).find((each) => each.order_id === orderId && each.state === 'pending')
+    await sql('UPDATE accounting_outbox SET state = ? WHERE id = ?', state, event?.id)
 
-      expect((await retry(event?.id ?? 0)).body).toEqual({ retried: 1 })
-      const open = await shop.open()
-      expect(open.map((each) => [each.order_id, each.state, each.next_attempt_at < later, each.attempts])).toEqual([
-        [orderId, 'sent', true, 0],
-        [untouched, 'sent', false, 9],
-        [orderId, 'pending', true, 0],
-      ])
-    },
-  )
-})
+    expect((await retry(event?.id ?? 0)).body).toEqual({ retried: 1 })
+    const open = await shop.open()
+    expect(open.map((each) => [each.order_id, each.state, each.next_attempt_at < later, each.attempts])).toEqual([
+      [orderId, 'sent', true, 0],
+      [untouched, 'sent', false, 9],
+      [orderId, 'pending', true, 0],
+    ])
+  })
 
-describe('accounting events of two databases', () => {
-  it('are listed, and sent again, though ids are there twice', async () => {
+  it('of two databases are listed, and sent again, though ids are there twice', async () => {
     const far = await Shop.open({}, 'DB_TWO')
-    const [here, there] = [await shop.makeOrder(), await far.makeOrder()]
+    const [here, there] = [await makeOrder(shop, 'dead'), await makeOrder(far, 'dead')]
     const [one, two] = [await eventOf(shop, here), await eventOf(far, there)]
     // Higher than those of the events of other tests.
     const id = 1_000_000
     await sqlIn('DB', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', id, one?.id)
     await sqlIn('DB_TWO', 'UPDATE accounting_outbox SET id = ? WHERE id = ?', id, two?.id)
-    await giveUp(shop, here, 'dead')
-    await giveUp(far, there, 'dead')
-    const list = async (query: string) =>
-      (await adminCall('GET', `/accounting-events?${query}`)).body.data.map(
-        (each: { order_id: number }) => each.order_id,
-      )
-    expect(await list(`id=${id}`)).toEqual([here, there])
-    expect(await list(`id=${id}&company_id=${far.company.id}`)).toEqual([there])
+    expect(await list(`id=${id}`)).toEqual([200, [here, there]])
+    expect(await list(`id=${id}&company_id=${far.company.id}`)).toEqual([200, [there]])
     const pages: number[] = []
     for (let query = 'per_page=1'; query; ) {
       const { data, pagination } = (await adminCall('GET', `/accounting-events?${query}`)).body
@@ -178,29 +155,22 @@ describe('accounting events of two databases', () => {
     expect((await eventOf(far, there))?.state).not.toBe('dead')
     expect((await eventOf(shop, here))?.state).toBe('dead')
   })
-})
 
-describe('accounting events while a database fails', () => {
-  it('are listed of a company in another one, by an id too, which several databases may have', async () => {
+  it('are listed of a company while another database fails, by an id too, which several may have', async () => {
     const far = await Shop.open({}, 'DB_TWO')
     const orderId = await far.makeOrder()
     const event = await eventOf(far, orderId)
     const overloaded = new Error('D1_ERROR: D1 DB is overloaded.')
     const broken = breakCalls(Object.assign({}, env, { DB_BROKEN: env.DB_TWO }), /^DB_BROKEN\./, overloaded)
-    const list = async (query: string) => {
-      const { status, body } = await adminCallWith(broken, 'GET', `/accounting-events?${query}`)
-      return [status, body.data?.map((each: { order_id: number }) => each.order_id)]
-    }
-    expect(await list(`company_id=${far.company.id}`)).toEqual([200, [orderId]])
-    expect(await list(`company_id=${far.company.id}&id=${event?.id}`)).toEqual([200, [orderId]])
-    expect(await list(`id=${event?.id}`)).toEqual([503, undefined])
+    expect(await list(`company_id=${far.company.id}`, broken)).toEqual([200, [orderId]])
+    expect(await list(`company_id=${far.company.id}&id=${event?.id}`, broken)).toEqual([200, [orderId]])
+    expect(await list(`id=${event?.id}`, broken)).toEqual([503, undefined])
   })
 })
 
 describe('a client', () => {
   it('is linked to a customer, and its events are sent again', async () => {
-    const orderId = await shop.makeOrder()
-    await giveUp(shop, orderId, 'parked')
+    await makeOrder(shop, 'parked')
     // No delivery: it would find that the customer does not exist, and unlink it.
     await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', shop.company.id)
     const path = `/clients/${shop.clientId}/accounting-customer`
@@ -214,8 +184,7 @@ describe('a client', () => {
   })
 
   it('has the events of its own orders sent again, not of those that another company has by their ids', async () => {
-    const orderId = await shop.makeOrder()
-    await giveUp(shop, orderId, 'parked')
+    const orderId = await makeOrder(shop, 'parked')
     const linked = (await shop.call('POST', '/clients', { company_name: 'Beta' })).body.client.id
     const theirs = { company_id: other.company.id, created_at: 0, updated_at: 0 }
     await insert('clients', { ...theirs, id: linked, company_name: 'Gamma', company_name_key: 'GAMMA' })

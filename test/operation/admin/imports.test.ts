@@ -1,11 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
-import { adminCall, adminCallWith } from '../../support/admin.ts'
-import { call, freshId, mintToken, sql } from '../../support/app.ts'
+import { adminCall, adminCallWith, credentialsOf } from '../../support/admin.ts'
+import { call, freshId, issuesOf, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { SEEDED } from '../../support/tables.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
@@ -64,6 +63,15 @@ const pathOf = ({ company }: SeedInput) => `/companies/${company.id}/imports`
 
 const sendPart = (file: SeedInput, part: object | undefined) => adminCall('POST', pathOf(file), part)
 
+/** Loads a small shop whose orders are changed. @returns a token of its company */
+async function loadOrders(change: (order: Order) => Order): Promise<string> {
+  const { orders, ...file } = freshShop()
+  await load({ ...file, orders: orders?.map(change) })
+  return mintToken(file.company.id)
+}
+
+type Order = NonNullable<SeedInput['orders']>[number]
+
 /** Sends all parts. */
 async function load(file: SeedInput, check = false) {
   const responses = []
@@ -89,21 +97,16 @@ describe('the import of a seed file', () => {
   })
 
   it('hides the lines of an order that is deleted', async () => {
-    const file = freshShop()
-    await load({ ...file, orders: file.orders?.map((order) => ({ ...order, deleted: true })) })
-    const token = await mintToken(file.company.id)
+    const token = await loadOrders((order) => ({ ...order, deleted: true }))
     expect((await call(token, 'GET', '/products/invoice_item?id=1')).status).toBe(404)
     const { body } = await call(token, 'GET', '/products/search?q=tee&include=lines')
     expect([body.sources.lines, body.invoice_lines]).toEqual(['ok', []])
   })
 
   it('leaves an invoice deleted that was deleted before its order, whatever the date of the order', async () => {
-    const file = freshShop()
-    const orders = file.orders?.map(({ invoice, ...order }) => {
-      return { ...order, created_date: '2099-01-31', ...(invoice && { invoice: { ...invoice, deleted: true } }) }
+    const token = await loadOrders(({ invoice, ...order }) => {
+      return { ...order, created_date: '2099-01-31', invoice: invoice && { ...invoice, deleted: true } }
     })
-    await load({ ...file, orders })
-    const token = await mintToken(file.company.id)
     expect((await call(token, 'DELETE', '/orders/1')).body.invoice).toBe(null)
     expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).body.invoice).toBe(null)
   })
@@ -111,23 +114,16 @@ describe('the import of a seed file', () => {
   it('refuses a line whose total the API refuses', async () => {
     const file = freshShop()
     const items = [{ id: 1, title: 'Tee', quantity: 1_000_000, unit_price: 1_000 }]
-    const { status, body } = await sendPart(file, {
-      ...{ hash: 'a'.repeat(64), part: 1, parts: 1 },
-      file: { ...file, orders: [{ id: 1, title: 'x', client_id: 1, invoice: { id: 1, items } }] },
-    })
-    expect([status, body.error.details.issues[0].path]).toEqual([400, 'file.orders.0.invoice.items.0.unit_price'])
+    const orders = [{ id: 1, title: 'x', client_id: 1, invoice: { id: 1, items } }]
+    const refused = await sendPart(file, { ...partsOf(file)[0], file: { ...file, orders } })
+    expect(issuesOf(refused)).toEqual(['file.orders.0.invoice.items.0.unit_price'])
   })
 
   it('restores an order that was loaded as deleted with its invoice, which is older', async () => {
-    const file = freshShop()
     const deleted = { deleted: true, updated_at: '2026-02-01T00:00:00Z' }
-    await load({
-      ...file,
-      orders: file.orders?.map(({ invoice, ...order }) => {
-        return { ...order, ...deleted, ...(invoice && { invoice: { ...invoice, updated_at: '2026-01-01T00:00:00Z' } }) }
-      }),
+    const token = await loadOrders(({ invoice, ...order }) => {
+      return { ...order, ...deleted, invoice: invoice && { ...invoice, updated_at: '2026-01-01T00:00:00Z' } }
     })
-    const token = await mintToken(file.company.id)
     expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).status).toBe(200)
     expect((await call(token, 'GET', '/orders/1')).body.invoice_items).not.toEqual([])
   })
@@ -146,21 +142,15 @@ describe('the import of a seed file', () => {
     const before = await readRows(file.company.id)
     expect(before.company).toMatchObject({ client_count: 1, order_count: 2, last_invoice_number: 1001 })
     expect(JSON.stringify(before)).not.toContain('very-secret-key')
-    const stored = before.integrations.find(({ kind }: { kind: string }) => kind === 'supplier_b')
-    expect(
-      await decryptCredentials(String(env.CREDENTIALS_KEY), file.company.id, 'supplier_b', stored.credentials),
-    ).toEqual({ account_number: '7', api_key: 'very-secret-key' })
+    const credentials = { account_number: '7', api_key: 'very-secret-key' }
+    expect(await credentialsOf(file.company.id, 'supplier_b')).toEqual(credentials)
 
     const again = await load(file)
     expect(again[0]?.body).toEqual(responses[0]?.body)
     expect(await readRows(file.company.id)).toEqual(before)
     const { body } = await adminCall('GET', `/companies/${file.company.id}/audit`)
-    expect(
-      body.data.map(({ actor, action, entity_id }: Record<string, unknown>) => [actor, action, entity_id]),
-    ).toEqual([
-      ['operator', 'companies.import', `${hash} 1/1`],
-      ['operator', 'companies.import', `${hash} 1/1`],
-    ])
+    const entry = { actor: 'operator', action: 'companies.import', entity_id: `${hash} 1/1` }
+    expect(body.data).toMatchObject([entry, entry])
   })
 
   it('gives a company that was just created the last invoice number of the file, and never lowers it again', async () => {
@@ -173,29 +163,22 @@ describe('the import of a seed file', () => {
     const made = await call(await mintToken(id), 'POST', '/orders', { title: 'Six', client_id: 1 })
     expect(made.body.invoice.number).toBe('6')
     await loadSeed(file)
-    expect(await sql('SELECT last_invoice_number FROM companies WHERE id = ?', id)).toEqual([
-      { last_invoice_number: 6 },
-    ])
+    expect((await readRows(id)).company).toMatchObject({ last_invoice_number: 6 })
   })
 
   it('keeps the last invoice number of a company without clients and orders where the file leaves it out', async () => {
     const { id, name } = freshShop().company
     await loadSeed({ company: { id, name, last_invoice_number: 5_000 } })
     await loadSeed({ company: { id, name, created_at: '2026-01-31T10:00:00.000Z' } })
-    expect(await sql('SELECT last_invoice_number FROM companies WHERE id = ?', id)).toEqual([
-      { last_invoice_number: 5_000 },
-    ])
+    expect((await readRows(id)).company).toMatchObject({ last_invoice_number: 5_000 })
   })
 
   it('leaves room for the numbers of new invoices, whatever numbers it has', async () => {
     const { company, ...file } = freshShop()
     const numbers = ['1000000000000000', '281474976710656', '00000000000000000009', 'A-1']
-    const orders = numbers.map((number, at) => ({
-      id: at + 1,
-      title: 'One',
-      client_id: 1,
-      invoice: { id: at + 1, number },
-    }))
+    const orders = numbers.map((number, at) => {
+      return { id: at + 1, title: 'One', client_id: 1, invoice: { id: at + 1, number } }
+    })
     await loadSeed({ ...file, orders, thread_contexts: [], company })
     const token = await mintToken(company.id)
     for (const number of ['281474976710657', '281474976710658']) {
@@ -235,16 +218,11 @@ describe('the import of a seed file', () => {
     expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]))
 
     const whole = largeShop()
-    const now = Date.now()
-    const context = {
-      companyId: whole.company.id,
-      db: openDatabase(env.DB),
-      now,
-      credentialsKey: String(env.CREDENTIALS_KEY),
-    }
+    const db = openDatabase(env.DB)
+    const context = { companyId: whole.company.id, db, now: Date.now(), credentialsKey: env.CREDENTIALS_KEY }
     const plan = await planLoad(context, seedFile.parse(whole))
     expect([plan.issues, plan.conflict]).toEqual([[], undefined])
-    await context.db.write(plan.statements)
+    await db.write(plan.statements)
 
     const [loaded, wanted] = [await readRows(file.company.id), await readRows(whole.company.id)]
     for (const table of SEEDED) expect(loaded[table]).toEqual(wanted[table])
@@ -348,14 +326,8 @@ describe('the import of a seed file', () => {
     file.orders?.push({ id: 9_999, title: 'x', client_id: 77_777 })
     const responses = await load(file, true)
     const refused = responses.filter(({ status }) => status !== 200)
-    expect(refused.map(({ body }) => body.error.details.issues)).toEqual([
-      [
-        {
-          path: 'file',
-          message: '`client_id` of order 9999: there is no client 77777, in the file or in the database',
-        },
-      ],
-    ])
+    const message = '`client_id` of order 9999: there is no client 77777, in the file or in the database'
+    expect(refused.map(({ body }) => body.error.details.issues)).toEqual([[{ path: 'file', message }]])
     expect(await sql('SELECT * FROM companies WHERE id = ?', file.company.id)).toEqual([])
     expect(await sql('SELECT * FROM imports WHERE company_id = ?', file.company.id)).toEqual([])
   })
@@ -387,10 +359,8 @@ describe('the import of a seed file', () => {
     const after = await readRows(id)
     expect(after.clients.slice(0, 2)).toEqual(before.clients)
     expect(after.orders).toEqual(before.orders)
-    const [accounting, supplier] = after.integrations
-    expect(accounting).toEqual(before.integrations[0])
-    const secret = await decryptCredentials(String(env.CREDENTIALS_KEY), id, 'supplier_b', supplier.credentials)
-    expect(secret).toEqual({ account_number: '7', api_key: 'new' })
+    expect(after.integrations[0]).toEqual(before.integrations[0])
+    expect(await credentialsOf(id, 'supplier_b')).toEqual({ account_number: '7', api_key: 'new' })
     expect(after.company).toMatchObject({ suspended: 1, client_count: 2, order_count: 1 })
     expect(after.order_statuses).toMatchObject([
       { id: 1, is_default: 0 },
@@ -401,25 +371,23 @@ describe('the import of a seed file', () => {
     expect(body.local_items).toMatchObject([{ title: 'Dearer tee' }])
   })
 
-  it.each([
+  const order = (fields: object) => ({ orders: [{ id: 9, title: 'x', client_id: 1, ...fields }] })
+  const client = (fields: object) => ({ clients: [{ id: 9, company_name: 'x', ...fields }] })
+  it.each<[string, object, [number, string]]>([
     [
       'the invoice of another order',
-      { orders: [{ id: 9, title: 'x', client_id: 1, invoice: { id: 1, number: '5' } }] },
+      order({ invoice: { id: 1, number: '5' } }),
       [400, '`file` invoice 1 belongs to order 1 in the database'],
     ],
     [
       'lines and payments of another invoice, and an artwork of another order',
-      {
-        orders: [
-          {
-            ...{ id: 9, title: 'x', client_id: 1, artworks: [{ id: 1, name: 'a' }] },
-            invoice: {
-              ...{ id: 9, number: '5', payments: [{ id: 1, amount: 1 }] },
-              items: [{ id: 1, title: 'i', quantity: 1, unit_price: 1 }],
-            },
-          },
-        ],
-      },
+      order({
+        artworks: [{ id: 1, name: 'a' }],
+        invoice: {
+          ...{ id: 9, number: '5', payments: [{ id: 1, amount: 1 }] },
+          items: [{ id: 1, title: 'i', quantity: 1, unit_price: 1 }],
+        },
+      }),
       [
         400,
         '`file` line 1 belongs to invoice 1 in the database; `file` payment 1 belongs to invoice 1 in the database; `file` artwork 1 belongs to order 1 in the database',
@@ -427,42 +395,33 @@ describe('the import of a seed file', () => {
     ],
     [
       'a number of another invoice',
-      { orders: [{ id: 9, title: 'x', client_id: 1, invoice: { id: 9, number: '1001' } }] },
+      order({ invoice: { id: 9, number: '1001' } }),
       [409, 'an invoice number is already that of another invoice in the database: 1001'],
     ],
     [
       'a second invoice of an order',
-      { orders: [{ id: 1, title: 'x', client_id: 1, invoice: { id: 9, number: '9' } }] },
+      order({ id: 1, invoice: { id: 9, number: '9' } }),
       [409, 'an order already has another invoice in the database: 1'],
     ],
     [
       'an external_id of another client',
-      { clients: [{ id: 9, company_name: 'x', external_id: 'cust 1' }] },
+      client({ external_id: 'cust 1' }),
       [409, 'an external_id is already that of another client in the database: cust 1'],
     ],
     [
       'an external_id of another order',
-      { orders: [{ id: 9, title: 'x', client_id: 1, external_id: 'web-1' }] },
+      order({ external_id: 'web-1' }),
       [409, 'an external_id is already that of another order in the database: web-1'],
     ],
     [
       'an id twice',
-      {
-        clients: [
-          { id: 9, company_name: 'x' },
-          { id: 9, company_name: 'y' },
-        ],
-      },
+      { clients: ['x', 'y'].map((company_name) => ({ id: 9, company_name })) },
       [400, '`file` `clients` must not contain id 9 twice'],
     ],
-    [
-      'an invalid field',
-      { clients: [{ id: 0, company_name: 'x' }] },
-      [400, '`file.clients.0.id` must be greater than 0'],
-    ],
+    ['an invalid field', client({ id: 0 }), [400, '`file.clients.0.id` must be greater than 0']],
     [
       'a time beyond the year 9999',
-      { clients: [{ id: 9, company_name: 'x', created_at: '9999-12-31T23:59:59-23:59' }] },
+      client({ created_at: '9999-12-31T23:59:59-23:59' }),
       [400, '`file.clients.0.created_at` must be in the years 0000 to 9999 in UTC'],
     ],
   ])('refuses %s, checked or not, and changes nothing', async (_, change, [status, message]) => {

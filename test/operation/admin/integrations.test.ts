@@ -1,13 +1,11 @@
-import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, inject, it } from 'vitest'
-import { decryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'
 import { fillBucket, scopeUrl } from '../../resources/files/support.ts'
-import { addMember, adminCall, startAccess } from '../../support/admin.ts'
-import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { addMember, adminCall, credentialsOf, startAccess } from '../../support/admin.ts'
+import { issuesOf, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
@@ -34,20 +32,9 @@ describe('an integration', () => {
   it('is saved by an owner, with credentials that no response has', async () => {
     const { status, body } = await as('PUT', path('supplier_b'), supplier())
     expect(status).toBe(200)
-    expect(body).toMatchObject({
-      kind: 'supplier_b',
-      enabled: true,
-      state: 'connected',
-      reason: null,
-      paused_until: null,
-    })
-    const [row] = await sql<{ credentials: string }>(
-      "SELECT credentials FROM integrations WHERE company_id = ? AND kind = 'supplier_b'",
-      company.id,
-    )
-    expect(await decryptCredentials(env.CREDENTIALS_KEY, company.id, 'supplier_b', row?.credentials ?? '')).toEqual(
-      CREDENTIALS,
-    )
+    const connected = { enabled: true, state: 'connected', reason: null, paused_until: null }
+    expect(body).toMatchObject({ kind: 'supplier_b', ...connected })
+    expect(await credentialsOf(company.id, 'supplier_b')).toEqual(CREDENTIALS)
     const list = await access.callAs('dev@example.com', 'GET', path())
     expect(list.body.data).toEqual([body])
     for (const secret of Object.values(CREDENTIALS)) expect(JSON.stringify(list.body)).not.toContain(secret)
@@ -71,17 +58,14 @@ describe('an integration', () => {
     const { status, body } = await as('PUT', path('supplier_b'), { ...rest, enabled: false })
     expect([status, body.state]).toEqual([200, 'disabled'])
     const refused = await as('PUT', path('supplier_b'), rest)
-    const paths = refused.body.error.details.issues.map((issue: { path: string }) => issue.path)
-    expect([refused.status, paths]).toEqual([400, ['credentials.account_number', 'credentials.api_key']])
+    expect(issuesOf(refused)).toEqual(['credentials.account_number', 'credentials.api_key'])
   })
 
   it('needs its credentials where the address is of another host', async () => {
     await as('PUT', path('supplier_b'), supplier())
     const { credentials, ...rest } = { ...supplier(), base_url: 'https://elsewhere.example' }
-    const { status, body } = await as('PUT', path('supplier_b'), rest)
-    expect([status, body.error.details.issues[0].path]).toEqual([400, 'credentials'])
+    expect(issuesOf(await as('PUT', path('supplier_b'), rest))).toEqual(['credentials'])
     expect((await as('PUT', path('supplier_b'), { ...rest, credentials })).status).toBe(200)
-    await as('PUT', path('supplier_b'), supplier())
   })
 
   it('is tested with one call, whose failure is told, and logged where it is none of the supplier’s', async () => {
@@ -172,8 +156,7 @@ describe('the name of a bucket', () => {
 
   it.each(['.', '..', 'a?b', 'a#b', 'x/../y', '-a', 'a b', 'é', 'a'.repeat(256)])('is refused: %s', async (bucket) => {
     for (const addressing of ['path', 'virtual']) {
-      const { status, body } = await put(bucket, addressing)
-      expect([status, body.error?.details.issues.map((each: { path: string }) => each.path)]).toEqual([400, ['bucket']])
+      expect(issuesOf(await put(bucket, addressing))).toEqual(['bucket'])
     }
   })
 

@@ -18,10 +18,8 @@ const statusOf = async (token: string) => (await call(token, 'GET', '/me')).stat
 
 describe('a token', () => {
   it('is made by a developer, shown once, and works', async () => {
-    const { status, body } = await as('POST', path(), {
-      name: ' Website ',
-      permissions: ['orders:read', 'clients:read'],
-    })
+    const sent = { name: ' Website ', permissions: ['orders:read', 'clients:read'] }
+    const { status, body } = await as('POST', path(), sent)
     expect(status).toBe(200)
     expect(body).toMatchObject({
       company_id: company.id,
@@ -36,11 +34,8 @@ describe('a token', () => {
     const [row] = await sql('SELECT * FROM api_tokens WHERE id = ?', body.id)
     expect(JSON.stringify(row)).not.toContain(body.token)
     const { data } = (await as('GET', path())).body
-    expect(data.find(({ id }: { id: number }) => id === body.id)).toEqual({
-      ...body,
-      token: undefined,
-      last_used_at: expect.any(String),
-    })
+    const { token: _, ...shown } = { ...body, last_used_at: expect.any(String) }
+    expect(data.find(({ id }: { id: number }) => id === body.id)).toEqual(shown)
   })
 
   it('has all permissions and no expiry unless some are named', async () => {
@@ -56,11 +51,8 @@ describe('a token', () => {
     expect((await as('DELETE', `${path()}/${body.id}`)).body).toEqual(revoked.body)
     const kept = await env.CACHE.get(`revoked/${hashToken(body.token)}`)
     expect(Number(kept)).toBe(Date.parse(revoked.body.revoked_at))
-    const entries = await sql(
-      "SELECT * FROM admin_log WHERE action = 'tokens.revoke' AND entity_id = ?",
-      String(body.id),
-    )
-    expect(entries).toHaveLength(1)
+    const entries = "SELECT * FROM admin_log WHERE action = 'tokens.revoke' AND entity_id = ?"
+    expect(await sql(entries, String(body.id))).toHaveLength(1)
   })
 
   it('is revoked without an effect on another token under load', async () => {
@@ -141,15 +133,6 @@ describe('a token', () => {
     expect(Math.abs((old?.expires_at ?? 0) - Date.now() - 604_800_000)).toBeLessThan(60_000)
   })
 
-  it('ends at once with an overlap of 0, and cannot be replaced again', async () => {
-    const { body } = await as('POST', path(), { name: 'Old' })
-    expect((await as('POST', `${path()}/${body.id}/rotate`, { overlap_seconds: 0 })).status).toBe(200)
-    expect(await statusOf(body.token)).toBe(401)
-    const count = (await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).length
-    expect((await as('POST', `${path()}/${body.id}/rotate`, {})).status).toBe(409)
-    expect(await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)).toHaveLength(count)
-  })
-
   it('is not replaced twice unless an expiry is named, since its own is the end of the overlap by then', async () => {
     const { body } = await as('POST', path(), { name: 'Lost' })
     const rotate = (id: number, change: object) => as('POST', `${path()}/${id}/rotate`, change)
@@ -166,19 +149,16 @@ describe('a token', () => {
   it.each([
     ['for another hour', { overlap_seconds: 3_600 }, {}],
     ['no longer', { overlap_seconds: 0 }, { expires_at: '2090-01-01T00:00:00.000Z' }],
-  ])(
-    'has its end kept by the repetition of an interrupted request where it is valid %s',
-    async (_, overlap, expiry) => {
-      const { body } = await as('POST', path(), { name: 'Old' })
-      const rotate = (bindings: object) =>
-        adminCallWith(bindings, 'POST', `${path()}/${body.id}/rotate`, { ...overlap, ...expiry })
-      expect((await rotate({ CACHE: DOWN })).status).toBe(200)
-      expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBeNull()
-      expect((await rotate({})).status).toBe(409)
-      const [old] = await sql<{ expires_at: number }>('SELECT expires_at FROM api_tokens WHERE id = ?', body.id)
-      expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBe(String(old?.expires_at))
-    },
-  )
+  ])('has its end kept by the repetition of an interrupted request, valid %s', async (_, overlap, expiry) => {
+    const { body } = await as('POST', path(), { name: 'Old' })
+    const rotate = (bindings: object) =>
+      adminCallWith(bindings, 'POST', `${path()}/${body.id}/rotate`, { ...overlap, ...expiry })
+    expect((await rotate({ CACHE: DOWN })).status).toBe(200)
+    expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBeNull()
+    expect((await rotate({})).status).toBe(409)
+    const [old] = await sql<{ expires_at: number }>('SELECT expires_at FROM api_tokens WHERE id = ?', body.id)
+    expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).toBe(String(old?.expires_at))
+  })
 
   it('is replaced although another company rotated its own', async () => {
     const { body } = await as('POST', path(), { name: 'Mine' })
