@@ -14,20 +14,18 @@ const as = (method: string, path: string, body?: unknown) => access.callAs('owne
 
 describe('members', () => {
   it('are added, changed, listed by pages and removed; each change is in the audit trail', async () => {
-    for (const [email, role] of [
-      ['b@example.com', 'developer'],
-      ['A@example.com', 'developer'],
-      ['b@example.com', 'owner'],
-    ]) {
-      expect((await as('PUT', `${members()}/${email}`, { role })).body).toMatchObject({
-        email: email?.toLowerCase(),
-        role,
-      })
+    for (const [name, role] of [
+      ['b', 'developer'],
+      ['A', 'developer'],
+      ['b', 'owner'],
+    ] as const) {
+      const { body } = await as('PUT', `${members()}/${name}@example.com`, { role })
+      expect(body).toMatchObject({ email: `${name.toLowerCase()}@example.com`, role })
     }
     const first = (await as('GET', `${members()}?per_page=2`)).body
-    expect(first.data.map(({ email }: { email: string }) => email)).toEqual(['a@example.com', 'b@example.com'])
+    expect(first.data).toMatchObject([{ email: 'a@example.com' }, { email: 'b@example.com' }])
     const second = (await as('GET', `${members()}?per_page=2&cursor=${first.pagination.next_cursor}`)).body
-    expect(second.data.map(({ email }: { email: string }) => email)).toEqual(['owner@example.com'])
+    expect(second.data).toMatchObject([{ email: 'owner@example.com' }])
     expect(second.pagination).toEqual({ per_page: 2, next_cursor: null, has_more: false })
     expect((await as('DELETE', `${members()}/b@example.com`)).status).toBe(200)
     expect((await as('DELETE', `${members()}/b@example.com`)).status).toBe(404)
@@ -68,14 +66,12 @@ describe('members', () => {
   })
 })
 
-describe('the audit trail', () => {
-  it('also has what tokens changed, of the company alone', async () => {
-    const other = await mintCompany()
-    await company.call('POST', '/clients', { company_name: 'Ours' })
-    await other.call('POST', '/clients', { company_name: 'Theirs' })
-    const { body } = await as('GET', `/companies/${company.id}/audit?source=api`)
-    expect(body.data).toMatchObject([{ actor: 'token', token_id: expect.any(Number), address: null }])
-  })
+it('the audit trail also has what tokens changed, of the company alone', async () => {
+  const other = await mintCompany()
+  await company.call('POST', '/clients', { company_name: 'Ours' })
+  await other.call('POST', '/clients', { company_name: 'Theirs' })
+  const { body } = await as('GET', `/companies/${company.id}/audit?source=api`)
+  expect(body.data).toMatchObject([{ actor: 'token', token_id: expect.any(Number), address: null }])
 })
 
 describe('the last owner', () => {

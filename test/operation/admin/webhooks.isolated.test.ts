@@ -6,7 +6,7 @@ import { expectedSignature, openResolver, Receiver, Subscriber } from '../../del
 import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
-import { insertEndpoint } from '../../support/rows.ts'
+import { insert, insertEndpoint } from '../../support/rows.ts'
 import { breakCalls } from '../../support/wrap-bindings.ts'
 
 let subscriber: Subscriber
@@ -26,6 +26,28 @@ beforeEach(async () => {
   company = subscriber.company
   await addMember(company.id, 'dev@example.com', 'developer')
 })
+
+/** Adds a row of an endpoint's deliveries; by default it waits behind another one. */
+const addDelivery = (endpoint_id: string, sequence: number, fields: object = {}) =>
+  insert('webhook_deliveries', {
+    company_id: company.id,
+    endpoint_id,
+    type: 'clients',
+    entity_id: '1',
+    sequence,
+    ...fields,
+  })
+/** A delivery that has failed. */
+const FAILED = { attempts: 9, first_attempt_at: 5, next_attempt_at: 4_000_000_000_000, last_error: 'HTTP 500' }
+/** An owner of another company, who creates an endpoint there. */
+async function createElsewhere(email: string) {
+  const other = await mintCompany()
+  const at = `/companies/${other.id}/webhooks`
+  await addMember(other.id, email, 'owner')
+  const { status, body } = await access.callAs(email, 'POST', at, { url: URL_PUBLIC })
+  expect(status).toBe(200)
+  return { other, at, id: body.id as string }
+}
 
 const path = (id = '') => `/companies/${company.id}/webhooks${id && `/${id}`}`
 const as = (method: string, at: string, body?: unknown) => access.callAs('dev@example.com', method, at, body)
@@ -159,9 +181,8 @@ describe('a webhook endpoint', () => {
       expect(refused.status).toBe(400)
       expect(refused.body.error.details.issues).toEqual([{ path: 'url', message: expect.stringContaining(message) }])
     }
-    expect(await sql('SELECT url FROM webhook_endpoints WHERE company_id = ?', company.id)).toEqual([
-      { url: URL_PUBLIC },
-    ])
+    const stored = await sql('SELECT url FROM webhook_endpoints WHERE company_id = ?', company.id)
+    expect(stored).toEqual([{ url: URL_PUBLIC }])
     expect(await actionsOf(id)).toEqual(['webhooks.create'])
   })
 
@@ -191,10 +212,7 @@ describe('a webhook endpoint', () => {
     for (const name of ['One', 'Two', 'Three']) await subscriber.createClient(name)
     await subscriber.deliver()
     expect(await receiver.lines()).toEqual([])
-    await sql(
-      'DELETE FROM changes WHERE company_id = ?1 AND sequence < (SELECT max(sequence) FROM changes WHERE company_id = ?1)',
-      company.id,
-    )
+    await sql('DELETE FROM changes WHERE company_id = ? AND sequence < 3', company.id)
     await sql("UPDATE webhook_endpoints SET disabled_reason = 'It failed.' WHERE id = ?", id)
     expect((await as('GET', path(id))).body).toMatchObject({ disabled_reason: 'It failed.', behind: 3 })
     const { body } = await as('PATCH', path(id), { enabled: true })
@@ -215,20 +233,14 @@ describe('a webhook endpoint', () => {
 
   it('is tried again at once at a new address', async () => {
     const { id } = await create()
-    await sql(
-      `INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', '1', 1, 9, 5, 4000000000000, 'HTTP 500'),
-        (?1, ?2, 'clients', '1', 2, 0, NULL, NULL, NULL)`,
-      company.id,
-      id,
-    )
+    await addDelivery(id, 1, FAILED)
+    await addDelivery(id, 2)
     await as('PATCH', path(id), { event_types: ['client.created'] })
     expect((await as('GET', path(`${id}/deliveries`))).body.data[0]).toMatchObject({ attempts: 9 })
     const { body } = await as('PATCH', path(id), { url: 'https://hooks.example/new' })
     expect(body).toMatchObject({ url: 'https://hooks.example/new', event_types: ['client.created'] })
-    const [first, second] = await sql<{ attempts: number; next_attempt_at: number }>(
-      'SELECT attempts, next_attempt_at FROM webhook_deliveries WHERE endpoint_id = ? ORDER BY sequence',
-      id,
-    )
+    const stored = 'SELECT attempts, next_attempt_at FROM webhook_deliveries WHERE endpoint_id = ? ORDER BY sequence'
+    const [first, second] = await sql(stored, id)
     expect(first?.attempts).toBe(0)
     expect(first?.next_attempt_at).toBeLessThanOrEqual(Date.now())
     expect(second).toEqual({ attempts: 0, next_attempt_at: null })
@@ -238,11 +250,7 @@ describe('a webhook endpoint', () => {
     const { id } = await create()
     const change = { url: URL_PUBLIC, event_types: ['client.created'] }
     await sql('UPDATE webhook_endpoints SET initial_failures = NULL WHERE id = ?', id)
-    await sql(
-      "INSERT INTO webhook_deliveries VALUES (?, ?, 'clients', '1', 1, 9, 5, 4000000000000, 'HTTP 500')",
-      company.id,
-      id,
-    )
+    await addDelivery(id, 1, FAILED)
     expect((await as('PATCH', path(id), change)).body).toMatchObject(change)
     expect((await as('GET', path(`${id}/deliveries`))).body.data[0]).toMatchObject({ attempts: 9 })
     await as('PATCH', path(id), { ...change, enabled: true })
@@ -268,12 +276,47 @@ describe('a webhook endpoint', () => {
   it('is deleted with what waits for it', async () => {
     const { id } = await create()
     const kept = await create()
-    await sql("INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', '1', 1, 0, NULL, 0, NULL)", company.id, id)
+    await addDelivery(id, 1, { next_attempt_at: 0 })
     expect((await as('DELETE', path(id))).status).toBe(200)
     expect((await as('DELETE', path(id))).status).toBe(404)
     expect(await sql('SELECT id FROM webhook_endpoints WHERE company_id = ?', company.id)).toEqual([{ id: kept.id }])
     expect(await sql('SELECT * FROM webhook_deliveries WHERE company_id = ?', company.id)).toEqual([])
     expect(await actionsOf(id)).toEqual(['webhooks.create', 'webhooks.delete'])
+  })
+
+  it('lists the deliveries that failed and those that wait behind them, page by page', async () => {
+    const { id } = await create()
+    const clientId = String(await subscriber.createClient())
+    await addDelivery(id, 1, { ...FAILED, entity_id: clientId })
+    await addDelivery(id, 2, { entity_id: clientId })
+    const first = await as('GET', path(`${id}/deliveries?per_page=1`))
+    const times = { first_attempt_at: '1970-01-01T00:00:00.005Z', next_attempt_at: '2096-10-02T07:06:40.000Z' }
+    const event = { sequence: 1, event_type: 'client.created', entity_id: clientId }
+    expect(first.body.data).toEqual([{ ...FAILED, ...times, ...event }])
+    const { next_cursor } = first.body.pagination
+    const second = await as('GET', path(`${id}/deliveries?per_page=1&cursor=${next_cursor}`))
+    expect(second.body).toMatchObject({
+      data: [{ sequence: 2, event_type: null, next_attempt_at: null }],
+      pagination: { has_more: false },
+    })
+    const { id: otherId } = await create()
+    expect((await as('GET', path(`${otherId}/deliveries?per_page=1&cursor=${next_cursor}`))).status).toBe(400)
+  })
+
+  it.each([
+    ['POST', {}],
+    ['POST', { url: 1 }],
+    ['POST', { url: URL_PUBLIC, event_types: [] }],
+    ['POST', { url: URL_PUBLIC, event_types: ['client.burnt'] }],
+    ['POST', { url: URL_PUBLIC, event_types: Array(11).fill('client.created') }],
+    ['POST', { url: URL_PUBLIC, secret: 'whsec_mine' }],
+    ['PATCH', {}],
+    ['PATCH', { enabled: 'yes' }],
+    ['PATCH', { disabled_reason: 'x' }],
+  ])('is refused with wrong input: %s %j', async (method, body) => {
+    const { id } = await create()
+    expect((await as(method, path(method === 'PATCH' ? id : ''), body)).status).toBe(400)
+    expect(await actionsOf(id)).toEqual(['webhooks.create'])
   })
 })
 
@@ -364,40 +407,6 @@ describe('a replay', () => {
   })
 })
 
-describe('the deliveries of an endpoint', () => {
-  it('are those that failed and those that wait behind them, page by page', async () => {
-    const { id } = await create()
-    const clientId = String(await subscriber.createClient())
-    await sql(
-      `INSERT INTO webhook_deliveries VALUES (?1, ?2, 'clients', ?3, 1, 2, 5, 4000000000000, 'HTTP 500'),
-        (?1, ?2, 'clients', ?3, 2, 0, NULL, NULL, NULL)`,
-      company.id,
-      id,
-      clientId,
-    )
-    const first = await as('GET', path(`${id}/deliveries?per_page=1`))
-    expect(first.body.data).toEqual([
-      {
-        sequence: 1,
-        event_type: 'client.created',
-        entity_id: clientId,
-        attempts: 2,
-        first_attempt_at: '1970-01-01T00:00:00.005Z',
-        next_attempt_at: '2096-10-02T07:06:40.000Z',
-        last_error: 'HTTP 500',
-      },
-    ])
-    const { next_cursor } = first.body.pagination
-    const second = await as('GET', path(`${id}/deliveries?per_page=1&cursor=${next_cursor}`))
-    expect(second.body).toMatchObject({
-      data: [{ sequence: 2, event_type: null, next_attempt_at: null }],
-      pagination: { has_more: false },
-    })
-    const { id: otherId } = await create()
-    expect((await as('GET', path(`${otherId}/deliveries?per_page=1&cursor=${next_cursor}`))).status).toBe(400)
-  })
-})
-
 describe('another company', () => {
   const calls: [method: string, suffix: string, body?: unknown][] = [
     ['GET', ''],
@@ -409,15 +418,11 @@ describe('another company', () => {
   ]
 
   it('cannot be reached through the id of its endpoint', async () => {
-    const other = await mintCompany()
-    const at = `/companies/${other.id}/webhooks`
-    await addMember(other.id, 'other@example.com', 'owner')
-    const theirs = await access.callAs('other@example.com', 'POST', at, { url: URL_PUBLIC })
-    expect(theirs.status).toBe(200)
+    const { other, at, id } = await createElsewhere('other@example.com')
     const before = await sql('SELECT * FROM webhook_endpoints WHERE company_id = ?', other.id)
     for (const [method, suffix, body] of calls) {
-      expect((await as(method, path(`${theirs.body.id}${suffix}`), body)).status, method + suffix).toBe(404)
-      expect((await as(method, `${at}/${theirs.body.id}${suffix}`, body)).status, method + suffix).toBe(404)
+      expect((await as(method, path(id + suffix), body)).status, method + suffix).toBe(404)
+      expect((await as(method, `${at}/${id}${suffix}`, body)).status, method + suffix).toBe(404)
     }
     expect((await as('POST', at, { url: URL_PUBLIC })).status).toBe(404)
     expect((await as('GET', at)).status).toBe(404)
@@ -433,31 +438,10 @@ describe('another company', () => {
   })
 })
 
-describe('wrong input', () => {
-  it.each([
-    ['POST', {}],
-    ['POST', { url: 1 }],
-    ['POST', { url: URL_PUBLIC, event_types: [] }],
-    ['POST', { url: URL_PUBLIC, event_types: ['client.burnt'] }],
-    ['POST', { url: URL_PUBLIC, event_types: Array(11).fill('client.created') }],
-    ['POST', { url: URL_PUBLIC, secret: 'whsec_mine' }],
-    ['PATCH', {}],
-    ['PATCH', { enabled: 'yes' }],
-    ['PATCH', { disabled_reason: 'x' }],
-  ])('is refused: %s %j', async (method, body) => {
-    const { id } = await create()
-    expect((await as(method, path(method === 'PATCH' ? id : ''), body)).status).toBe(400)
-    expect(await actionsOf(id)).toEqual(['webhooks.create'])
-  })
-})
-
 describe('the list of all endpoints', () => {
   it('is one of operators, of one company or one endpoint where that is asked for', async () => {
     const mine = await create()
-    const other = await mintCompany()
-    await addMember(other.id, 'lister@example.com', 'owner')
-    const at = `/companies/${other.id}/webhooks`
-    expect((await access.callAs('lister@example.com', 'POST', at, { url: URL_PUBLIC })).status).toBe(200)
+    await createElsewhere('lister@example.com')
     expect((await as('GET', '/webhooks')).status).toBe(403)
     const all = (await adminCall('GET', '/webhooks?per_page=100')).body.data
     expect(new Set(all.map(({ company_id }: { company_id: number }) => company_id)).size).toBeGreaterThan(1)
