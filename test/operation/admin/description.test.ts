@@ -6,9 +6,7 @@ import { addMember, adminCall, adminCallWith, adminRequest, adminSend, startAcce
 import { type ApiResponse, mintCompany } from '../../support/app.ts'
 import { adminContracts, nameOf, publishedOfAdministration } from '../../support/endpoints.ts'
 
-/*
- * What the administration sends and accepts is as its description says.
- */
+// What the administration sends and accepts is as its description says.
 const described: JsonObject = JSON.parse(JSON.stringify(describeAdminApi(publishedOfAdministration)))
 const components = asObject(described.components)
 const responses = asObject(components.responses)
@@ -31,6 +29,8 @@ function problemsOf(body: Json, name = 'ErrorResponse'): unknown[] {
 const owner = (method: string, path: string, body?: unknown) =>
   access.callAs('owner@example.com', method, `/companies/${company}${path}`, body)
 
+const currency = `/companies/${company}/currency`
+const busy = { ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }
 const CASES: [string, number, () => Promise<ApiResponse>][] = [
   ['InvalidRequest', 400, () => owner('PUT', '/members/x@example.com', { role: 'king' })],
   ['Unauthenticated', 401, () => adminSend(adminRequest('GET', '/me'))],
@@ -38,16 +38,8 @@ const CASES: [string, number, () => Promise<ApiResponse>][] = [
   ['NotFound', 404, () => owner('DELETE', '/members/nobody@example.com')],
   ['Conflict', 409, () => owner('DELETE', '/members/owner@example.com')],
   ['BodyTooLarge', 413, () => owner('PUT', '/members/x@example.com', { role: 'x'.repeat(1_048_577) })],
-  [
-    'UnsupportedMediaType',
-    415,
-    () => adminCall('PUT', `/companies/${company}/currency`, '{}', { 'content-type': 'text/plain' }),
-  ],
-  [
-    'RateLimited',
-    429,
-    () => adminCallWith({ ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }, 'GET', '/me'),
-  ],
+  ['UnsupportedMediaType', 415, () => adminCall('PUT', currency, '{}', { 'content-type': 'text/plain' })],
+  ['RateLimited', 429, () => adminCallWith(busy, 'GET', '/me')],
 ]
 
 it.each(CASES)('%s is sent as it is described', async (name, status, cause) => {

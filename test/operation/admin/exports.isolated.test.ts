@@ -36,9 +36,6 @@ async function readPart(companyId: number, query = '') {
   return response.text()
 }
 
-/** The JSON of the email threads among the lines of an export. */
-const threadsOf = (lines: string[]) => lines.flatMap((line) => threadOf(line) ?? [])
-
 /** All responses, without the lines that continue one. */
 async function readAll(companyId: number): Promise<string[]> {
   const lines: string[] = []
@@ -53,10 +50,10 @@ async function readAll(companyId: number): Promise<string[]> {
   }
 }
 
-/** An export with its parts. */
+/** An export, the JSON of its email threads, and the file of all others. */
 async function exportOf(companyId: number) {
   const lines = await readAll(companyId)
-  return { lines, threads: threadsOf(lines), file: (await readExport(lines)).file }
+  return { lines, threads: lines.flatMap((line) => threadOf(line) ?? []), file: (await readExport(lines)).file }
 }
 
 /** The ids of threads are unique in the database. */
@@ -159,25 +156,22 @@ describe('the export of a company', () => {
   })
 
   it('leaves a thread alone that was written before it is imported', async () => {
-    const id = 3_000 + freshId()
-    await load({ company: { id, name: 'Shop' } }, id)
-    const token = await mintToken(id)
+    const { id, call } = await mintCompany()
     const put = (text: string) =>
-      call(token, 'PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] })
+      call('PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] })
     await put('exported')
     const { threads, file } = await exportOf(id)
     await removeThreads()
     await put('written')
     expect(await load(file, id, threads)).toEqual([false])
-    const read = await call(token, 'GET', '/mail/email-threads/aa?account_email=a@b.example')
+    const read = await call('GET', '/mail/email-threads/aa?account_email=a@b.example')
     expect(read.body.email_thread.messages).toEqual([{ text: 'written' }])
   })
 
   it('has content that R2 holds, which an import stores there again, also where the database’s responses are lost', async () => {
-    const [id, copy] = [4_000 + freshId(), 4_500 + freshId()]
-    await load({ company: { id, name: 'Shop' } }, id)
+    const [{ id, token }, copy] = [await mintCompany(), 4_500 + freshId()]
     const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
-    await call(await mintToken(id), 'PUT', '/mail/email-threads/aa', body)
+    await call(token, 'PUT', '/mail/email-threads/aa', body)
     expect(await storedObjects(id)).toHaveLength(1)
     const { threads, file } = await exportOf(id)
     expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
@@ -304,10 +298,9 @@ describe('the export of a company', () => {
   })
 
   it('can be imported where an external id went from one page to the next while these were read', async () => {
-    const [id, copy] = [6_000 + freshId(), 6_500 + freshId()]
+    const [{ id, token }, copy] = [await mintCompany({ home: 'DB' }), 6_500 + freshId()]
     const clients = Array.from({ length: 501 }, (_, at) => ({ id: at + 1, company_name: `Client ${at + 1}` }))
     await loadSeed({ company: { id, name: 'Many' }, clients })
-    const token = await mintToken(id)
     const setExternalId = (client: number, external_id: string | null) =>
       call(token, 'PATCH', `/clients/${client}`, { external_id })
     await setExternalId(500, 'x')

@@ -6,7 +6,7 @@ import { readPage } from '../../../src/operation/copies/read-queries.ts'
 import { type Row, UNITS } from '../../../src/operation/copies/tables.ts'
 import { putRows } from '../../../src/operation/copies/write-queries.ts'
 import { operatorOf } from '../../support/admin.ts'
-import { call, freshId, mintToken, sql } from '../../support/app.ts'
+import { freshId, sql } from '../../support/app.ts'
 import { loadSeed } from '../admin/import-support.ts'
 
 /*
@@ -23,9 +23,7 @@ beforeEach(async () => {
 async function openShop() {
   const company = { id: 1_000 + freshId(), name: 'Shop' }
   await loadSeed({ company, clients: [{ id: 1, company_name: 'Acme', external_id: 'acme' }] })
-  const token = await mintToken(company.id)
-  const send = (method: string, path: string, body?: object) => call(token, method, path, body)
-  return { id: company.id, send, context: { companyId: company.id, db: openDatabase(env.DB) } }
+  return { id: company.id, context: { companyId: company.id, db: openDatabase(env.DB) } }
 }
 
 const CLIENTS = UNITS.find(({ name }) => name === 'clients') ?? expect.fail()
@@ -44,7 +42,7 @@ it('a move that has ended writes nothing more', async () => {
   await leave(neighbour.id)
   const late = putRows(shop.context, CLIENTS, [{ ...row, phone: 'late' }])
   await expect(late).rejects.toThrow('the company is not moved')
-  expect((await shop.send('GET', '/clients/1')).body.client.phone).toBeNull()
+  expect((await readClient()).phone).toBeNull()
 })
 
 it('a move switches its own company only, and only while that refuses writes', async () => {
@@ -52,11 +50,8 @@ it('a move switches its own company only, and only while that refuses writes', a
   onTestFinished(async () => {
     await sql('UPDATE companies SET database = NULL, database_slot = NULL WHERE id = ?', shop.id)
   })
-  const statesOf = ({ id }: typeof shop) =>
-    sql(
-      'SELECT g.state, c.database FROM companies AS c LEFT JOIN company_guards AS g ON g.company_id = c.id WHERE c.id = ?',
-      id,
-    )
+  const states = 'SELECT state, database FROM companies LEFT JOIN company_guards ON company_id = id WHERE id = ?'
+  const statesOf = ({ id }: typeof shop) => sql(states, id)
   const close = () =>
     closeSource(shop.context, { source: 'DB', destination: 'DB_TWO', slot: 900, by: operatorOf(shop.id) })
   await leave(neighbour.id)

@@ -32,19 +32,15 @@ async function addEvents(state: string, count: number, createdAt: number, of = c
     `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
      WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
      SELECT company_id, id, 'update', ?2, ?3, ?3, ?3 FROM n, (SELECT company_id, id FROM orders WHERE company_id = ?4)`,
-    count,
-    state,
-    createdAt,
-    of.id,
+    ...[count, state, createdAt, of.id],
   )
 }
 
 describe('the gauge line', () => {
   beforeEach(async () => {
     for (const db of [env.DB, env.DB_TWO]) {
-      for (const table of ['accounting_outbox', 'webhook_deliveries', 'webhook_endpoints']) {
-        await db.prepare(`DELETE FROM ${table}`).run()
-      }
+      const emptied = ['accounting_outbox', 'webhook_deliveries', 'webhook_endpoints']
+      await db.batch(emptied.map((table) => db.prepare(`DELETE FROM ${table}`)))
       await db.prepare('UPDATE companies SET backed_up_at = ?').bind(NOW).run()
     }
   })
@@ -74,10 +70,8 @@ describe('the gauge line', () => {
     await addEvents('pending', 4, NOW - 1_000)
     await insertEndpoint(company.id, 'we_1', { enabled: 0 })
     await insertEndpoint(company.id, 'we_2')
-    await sql(
-      `INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence) VALUES (?, 'we_2', 'clients', '1', 1)`,
-      company.id,
-    )
+    const delivery = { endpoint_id: 'we_2', type: 'clients', entity_id: '1', sequence: 1 }
+    await insert('webhook_deliveries', { company_id: company.id, ...delivery })
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', NOW - 36 * 3_600_000 - 1, company.id)
     expect(await readGauge()).toMatchObject({
       events_pending: 5,
