@@ -77,17 +77,13 @@ const guard = (home: Home, id: number, state: string) =>
 async function sweepAll(bindings: Env = env) {
   const started: string[] = []
   const failures: string[] = []
-  const ids = new Map([moving, settled, elsewhere].map(({ id }) => [id, id]))
-  const watch = (name: 'ACCOUNTING_DELIVERY' | 'WEBHOOK_DELIVERY' | 'COMPANY_BACKUP') => ({
-    idFromName: (id: string) => id,
-    get: (id: string) => ({ start: async () => void (ids.has(Number(id)) && started.push(`${name} ${id}`)) }),
+  const ids = [moving, settled, elsewhere].map(({ id }) => String(id))
+  const watch = (name: string) => ({
+    idFromName: String,
+    get: (id: string) => ({ start: async () => void (ids.includes(id) && started.push(`${name} ${id}`)) }),
   })
-  const watched = {
-    ...bindings,
-    ACCOUNTING_DELIVERY: watch('ACCOUNTING_DELIVERY'),
-    WEBHOOK_DELIVERY: watch('WEBHOOK_DELIVERY'),
-    COMPANY_BACKUP: watch('COMPANY_BACKUP'),
-  } as unknown as Env
+  const objects = Object.fromEntries(OBJECTS.map((name) => [name, watch(name)]))
+  const watched = Object.assign({}, bindings, objects)
   const now = Date.now()
   const sweepMail = (env: Env, at: number) => forEachDatabase(env, (each) => sweepMailContents(each, env.FILES, at))
   const collect = (env: Env) => forEachDatabase(env, (_, name) => collectAdminEntries(env, name))
@@ -111,39 +107,35 @@ async function leftOf({ id, home }: TestCompany) {
 
 const DONE = { keys: 0, events: 0, audit: 0, changes: 0, object: false }
 const OBJECTS = ['ACCOUNTING_DELIVERY', 'COMPANY_BACKUP', 'WEBHOOK_DELIVERY']
-const startsOf = ({ id }: TestCompany) => OBJECTS.map((name) => `${name} ${id}`)
+
+/** Expects that a company's old rows are gone, and that its objects were started. */
+async function expectServed(company: TestCompany, started: string[]) {
+  expect(await leftOf(company)).toEqual(DONE)
+  expect(started).toEqual(expect.arrayContaining(OBJECTS.map((name) => `${name} ${company.id}`)))
+}
 
 describe('the sweep', () => {
   it('visits each database', async () => {
     const { started, failures } = await sweepAll()
     expect(failures).toEqual([])
-    for (const company of [moving, settled, elsewhere]) {
-      expect(await leftOf(company)).toEqual(DONE)
-      expect(started).toEqual(expect.arrayContaining(startsOf(company)))
-    }
+    for (const company of [moving, settled, elsewhere]) await expectServed(company, started)
   })
 
-  it.each(['read_only', 'moved', 'writable'])(
-    'leaves a company alone that is %s, and serves the others',
-    async (state) => {
-      await guard('DB', moving.id, state)
-      const before = rowsOf(await dump([moving.id]), moving.id)
-      const { started, failures } = await sweepAll()
-      expect(failures).toEqual([])
-      expect(logLines.filter(({ event }) => event === 'mail_contents_failed')).toEqual([])
-      expect(rowsOf(await dump([moving.id]), moving.id)).toEqual(before)
-      expect((await leftOf(moving)).object).toBe(true)
-      expect(started.filter((each) => each.endsWith(` ${moving.id}`))).toEqual([])
-      for (const company of [settled, elsewhere]) {
-        expect(await leftOf(company)).toEqual(DONE)
-        expect(started).toEqual(expect.arrayContaining(startsOf(company)))
-      }
-      // As soon as it is a company like the others, it is swept like them.
-      await sql('DELETE FROM company_guards')
-      expect((await sweepAll()).failures).toEqual([])
-      expect(await leftOf(moving)).toEqual(DONE)
-    },
-  )
+  it.each(['read_only', 'moved', 'writable'])('leaves a company alone that is %s, and serves others', async (state) => {
+    await guard('DB', moving.id, state)
+    const before = rowsOf(await dump([moving.id]), moving.id)
+    const { started, failures } = await sweepAll()
+    expect(failures).toEqual([])
+    expect(logLines.filter(({ event }) => event === 'mail_contents_failed')).toEqual([])
+    expect(rowsOf(await dump([moving.id]), moving.id)).toEqual(before)
+    expect((await leftOf(moving)).object).toBe(true)
+    expect(started.filter((each) => each.endsWith(` ${moving.id}`))).toEqual([])
+    for (const company of [settled, elsewhere]) await expectServed(company, started)
+    // As soon as it is a company like the others, it is swept like them.
+    await sql('DELETE FROM company_guards')
+    expect((await sweepAll()).failures).toEqual([])
+    expect(await leftOf(moving)).toEqual(DONE)
+  })
 
   it('also serves a company that is being copied', async () => {
     await guard('DB', moving.id, 'copying')
@@ -177,8 +169,7 @@ describe('the sweep', () => {
     ] as const) {
       const broken = breakCalls(env, new RegExp(`^${failing}\\.`), new Error('D1_ERROR: overloaded'))
       const { started } = await sweepAll(broken)
-      expect([failing, await leftOf(served)]).toEqual([failing, DONE])
-      expect(started).toEqual(expect.arrayContaining(startsOf(served)))
+      await expectServed(served, started)
       expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_failed', database: failing }))
       await logGauges(broken, Date.now())
       expect(logLines.findLast(({ event }) => event === 'gauge')).toMatchObject({ databases: 1 })
