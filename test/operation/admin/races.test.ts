@@ -3,13 +3,14 @@ import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { adminCall, adminCallWith, credentialsOf, unlimited } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
+import { move } from '../copies/moves/support.ts'
 import { loadSeed, partsOf } from './import-support.ts'
 
 /** The bindings of a request, before whose batch of this number another request is carried out. */
-function interruptedBy(other: () => Promise<{ status: number }>, number: number) {
+function interruptedBy(other: () => Promise<{ status: number } | undefined>, number: number) {
   let batches = 0
   return wrapBindings(unlimited, async (name, work) => {
-    if (/^DB\w*\.batch$/.test(name) && ++batches === number) expect((await other()).status).toBe(200)
+    if (/^DB\w*\.batch$/.test(name) && ++batches === number) expect((await other())?.status ?? 200).toBe(200)
     return work()
   })
 }
@@ -92,22 +93,24 @@ describe('an import beside another request', () => {
 it.each(
   [...BATCHES, 7, 8].flatMap((number) => [
     { number, method: 'PATCH', to: '', body: { name: 'Renamed' } },
+    { number, method: 'PUT', to: '/currency', body: { currency: 'EUR' } },
     { number, method: 'POST', to: '/imports', body: undefined },
   ]),
-)(
-  'a company of another database stays suspended if it is before batch $number of $method $to',
-  async ({ number, method, to, body }) => {
-    const { id, call, home } = await mintCompany({ home: 'DB_TWO' })
-    const path = `/companies/${id}`
-    const suspend = () => adminCall('PATCH', path, { suspended: true })
-    const [part] = partsOf({ company: { id, name: 'Renamed' }, clients: [] })
-    const { status } = await adminCallWith(interruptedBy(suspend, number), method, path + to, body ?? part)
-    expect(status).toBe(200)
-    const [own] = await sqlIn(home, 'SELECT name, suspended FROM companies WHERE id = ?', id)
-    expect(await sqlIn('DB', 'SELECT name, suspended FROM companies WHERE id = ?', id)).toEqual([own])
-    expect((await call('GET', '/me')).status).toBe(own?.suspended ? 403 : 200)
-  },
-)
+)('a suspension before batch $number of $method $to holds in both databases', async ({ number, method, to, body }) => {
+  const { id, call, home } = await mintCompany({ home: 'DB_TWO' })
+  const path = `/companies/${id}`
+  let suspended = 0
+  const suspend = () => {
+    suspended = 1
+    return adminCall('PATCH', path, { suspended: true })
+  }
+  const [part] = partsOf({ company: { id, name: 'Renamed' }, clients: [] })
+  const { status } = await adminCallWith(interruptedBy(suspend, number), method, path + to, body ?? part)
+  expect(status).toBe(200)
+  const [own] = await sqlIn(home, 'SELECT name, suspended FROM companies WHERE id = ?', id)
+  expect(await sqlIn('DB', 'SELECT name, suspended FROM companies WHERE id = ?', id)).toEqual([own])
+  expect([own?.suspended, (await call('GET', '/me')).status]).toEqual([suspended, suspended ? 403 : 200])
+})
 
 describe('a company that moves while it is suspended', () => {
   it.each([
@@ -123,12 +126,7 @@ describe('a company that moves while it is suspended', () => {
     await sqlIn('DB', neighbour, freshId(), id)
     const path = `/companies/${id}`
     await adminCall('GET', path)
-    const suspending = interruptedBy(async () => {
-      for (;;) {
-        const { status, body } = await adminCall('POST', `${path}/move`, { database: to })
-        if (status !== 200 || body.done) return { status }
-      }
-    }, number)
+    const suspending = interruptedBy(() => move(id, to), number)
     expect((await adminCallWith(suspending, 'PATCH', path, { suspended: true })).status).toBe(200)
     expect((await call('GET', '/me')).status).toBe(403)
     const [own] = await sqlIn(to, 'SELECT slot FROM companies WHERE id = ?', id)
@@ -138,11 +136,8 @@ describe('a company that moves while it is suspended', () => {
 
   it.each([3, 4, 5])('is suspended for the gate, also if its writes are refused from batch %i on', async (number) => {
     const { id, call } = await mintCompany({ home: 'DB_TWO' })
-    const refuse = async () => {
-      const guard = "INSERT INTO company_guards VALUES (?, 'read_only', 'DB', 0, unixepoch() * 1000)"
-      await sqlIn('DB_TWO', guard, id)
-      return { status: 200 }
-    }
+    const guard = "INSERT INTO company_guards VALUES (?, 'read_only', 'DB', 0, unixepoch() * 1000)"
+    const refuse = async () => void (await sqlIn('DB_TWO', guard, id))
     const change = { suspended: true }
     expect((await adminCallWith(interruptedBy(refuse, number), 'PATCH', `/companies/${id}`, change)).status).toBe(200)
     expect((await call('GET', '/me')).status).toBe(403)
@@ -150,42 +145,26 @@ describe('a company that moves while it is suspended', () => {
   })
 })
 
-it.each(BATCHES)(
-  'an integration saved without credentials keeps those that are saved meanwhile: %i',
-  async (number) => {
-    const { company, path } = await openShop()
-    const [at, base_url] = [`${path}/integrations/supplier_b`, 'http://127.0.0.1:1/x']
-    const put = (api_key: string) => adminCall('PUT', at, { base_url, credentials: { account_number: '1', api_key } })
-    await put('old')
-    let isSaved = false
-    const other = async () => {
-      isSaved = true
-      return put('new')
-    }
-    const { status } = await adminCallWith(interruptedBy(other, number), 'PUT', at, { base_url, enabled: true })
-    expect([200, 409]).toContain(status)
-    const api_key = isSaved ? 'new' : 'old'
-    expect(await credentialsOf(company.id, 'supplier_b')).toMatchObject({ api_key })
-  },
-)
-
-it.each(BATCHES)('a suspension beside another change of the company holds in both databases: %i', async (number) => {
-  const { id } = await mintCompany({ home: 'DB_TWO' })
-  const suspend = () => adminCall('PATCH', `/companies/${id}`, { suspended: true })
-  const change = { currency: 'EUR' }
-  await adminCallWith(interruptedBy(suspend, number), 'PUT', `/companies/${id}/currency`, change)
-  const select = 'SELECT suspended FROM companies WHERE id = ?'
-  expect([await sqlIn('DB', select, id), await sqlIn('DB_TWO', select, id)]).toEqual([
-    [{ suspended: 1 }],
-    [{ suspended: 1 }],
-  ])
+it.each(BATCHES)('an integration saved without credentials keeps those saved meanwhile: %i', async (number) => {
+  const { company, path } = await openShop()
+  const [at, base_url] = [`${path}/integrations/supplier_b`, 'http://127.0.0.1:1/x']
+  const put = (api_key: string) => adminCall('PUT', at, { base_url, credentials: { account_number: '1', api_key } })
+  await put('old')
+  let api_key = 'old'
+  const other = () => {
+    api_key = 'new'
+    return put(api_key)
+  }
+  const { status } = await adminCallWith(interruptedBy(other, number), 'PUT', at, { base_url, enabled: true })
+  expect([200, 409]).toContain(status)
+  expect(await credentialsOf(company.id, 'supplier_b')).toMatchObject({ api_key })
 })
 
 it.each([3, 4, 5])('keeps the name that is given in the directory after a move there: %i', async (number) => {
   const { id } = await mintCompany({ home: 'DB_TWO' })
   const path = `/companies/${id}`
   const other = async () => {
-    while (!(await adminCall('POST', `${path}/move`, { database: 'DB' })).body.done);
+    await move(id, 'DB')
     return adminCall('PATCH', path, { name: 'B' })
   }
   await adminCallWith(interruptedBy(other, number), 'PATCH', path, { name: 'A' })

@@ -94,21 +94,18 @@ export async function startedBackups(now = Date.now(), bindings: Partial<Env> = 
   return started
 }
 
-const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']
+export const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']
 
 const conditionOf = (table: string) => (table === 'companies' ? 'id = ?1' : 'company_id = ?1')
 
-/** Every row of a company, by table. */
-export async function rowsOf(companyId: number): Promise<Rows> {
-  const select = (home: Home, tables: readonly string[]) =>
-    env[home].batch<Rows[string][number]>(
-      tables.map((table) => {
-        const text = `SELECT * FROM ${table} WHERE ${conditionOf(table)} ORDER BY 1, 2, 3`
-        return env[home].prepare(text).bind(companyId)
-      }),
-    )
+/** Every row of a company, by table. @param home where it has its data */
+export async function rowsOf(companyId: number, home = homeOf(companyId)): Promise<Rows> {
+  const select = (from: Home, tables: readonly string[]) => {
+    const texts = tables.map((table) => `SELECT * FROM ${table} WHERE ${conditionOf(table)} ORDER BY 1, 2, 3`)
+    return env[from].batch<Rows[string][number]>(texts.map((text) => env[from].prepare(text).bind(companyId)))
+  }
   const own = TABLE_NAMES.filter((table) => !OF_DIRECTORY.includes(table))
-  const results = [...(await select('DB', OF_DIRECTORY)), ...(await select(homeOf(companyId), own))]
+  const results = [...(await select('DB', OF_DIRECTORY)), ...(await select(home, own))]
   return Object.fromEntries([...OF_DIRECTORY, ...own].map((table, index) => [table, results[index]?.results ?? []]))
 }
 

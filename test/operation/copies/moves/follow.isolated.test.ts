@@ -4,29 +4,19 @@ import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { BUDGET_MS } from '../../../../src/kernel/http/bounds.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { adminCall, adminCallWith, expectUsed } from '../../../support/admin.ts'
-import { freshId, type Home, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
+import { freshId, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert } from '../../../support/rows.ts'
 import { holdTimers } from '../../../support/time.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
 import { recover } from '../support.ts'
-import { measured, sessionsOf, stepsOf } from './support.ts'
+import { measured, move, sessionsOf, stepsOf } from './support.ts'
 
 let company: TestCompany
 beforeEach(async () => {
   company = await mintCompany({ home: 'DB' })
 })
-
-/** Moves as `npm run companies -- move` does. */
-async function move(id: number, database: Home): Promise<void> {
-  for (let count = 0; count < 50; count++) {
-    const { status, body } = await adminCall('POST', `/companies/${id}/move`, { database })
-    if (status !== 200) throw new Error(`${status} ${body.error.message}`)
-    if (body.done) return
-  }
-  throw new Error('The move does not end.')
-}
 
 const client = (text: string) => ({ company_name: text })
 
@@ -106,24 +96,15 @@ describe('a token whose company has moved', () => {
   it('finds by search what it found before, in another place of the full-text tables', async () => {
     const { id } = (await company.call('POST', '/clients', client('Harbor Rowing Club'))).body.client
     await company.call('POST', '/orders', { title: 'Regatta shirts', client_id: id })
-    await insert('catalog_items', {
-      company_id: company.id,
-      id: 1,
-      title: 'Cotton hoodie',
-      search_text: 'COTTON HOODIE',
-    })
+    const item = { id: 1, title: 'Cotton hoodie', search_text: 'COTTON HOODIE' }
+    await insert('catalog_items', { company_id: company.id, ...item })
     const [own] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
     // Its place is taken there.
     while (!(await sqlIn('DB_TWO', 'SELECT 1 FROM companies WHERE slot = ?', own?.slot)).length) {
       await mintCompany({ home: 'DB_TWO' })
     }
-    const paths = [
-      '/clients?q=Harbor',
-      '/clients?q=ha',
-      '/clients?q=harbor&sort=-id',
-      '/orders?q=regatta',
-      '/products/search?q=hoodie',
-    ]
+    const ofClients = ['Harbor', 'ha', 'harbor&sort=-id'].map((q) => `/clients?q=${q}`)
+    const paths = [...ofClients, '/orders?q=regatta', '/products/search?q=hoodie']
     const show = async () => Promise.all(paths.map(async (path) => (await company.call('GET', path)).body))
     const before = await show()
     expect(JSON.stringify(before)).toMatch(/Harbor.*Regatta.*Cotton/)
@@ -136,22 +117,20 @@ describe('a token whose company has moved', () => {
   })
 })
 
-describe('a place in the full-text tables', () => {
-  it('that another company has got meanwhile keeps its entries when the first one comes back', async () => {
-    await move(company.id, 'DB_TWO')
-    const [left] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
-    const next = await mintCompany({ home: 'DB' })
-    await sql('UPDATE companies SET slot = ? WHERE id = ?', left?.slot, next.id)
-    await next.call('POST', '/clients', client('Harbor Rowing Club'))
-    await company.call('POST', '/clients', client('Lakeside Tennis Club'))
-    await move(company.id, 'DB')
-    for (const [of, words] of [
-      [next, 'harbor'],
-      [company, 'lakeside'],
-    ] as const) {
-      expect((await of.call('GET', `/clients?q=${words}`)).body.data).toHaveLength(1)
-    }
-  })
+it('a place in the full-text tables that another company has got keeps its entries when the first comes back', async () => {
+  await move(company.id, 'DB_TWO')
+  const [left] = await sql<{ slot: number }>('SELECT slot FROM companies WHERE id = ?', company.id)
+  const next = await mintCompany({ home: 'DB' })
+  await sql('UPDATE companies SET slot = ? WHERE id = ?', left?.slot, next.id)
+  await next.call('POST', '/clients', client('Harbor Rowing Club'))
+  await company.call('POST', '/clients', client('Lakeside Tennis Club'))
+  await move(company.id, 'DB')
+  for (const [of, words] of [
+    [next, 'harbor'],
+    [company, 'lakeside'],
+  ] as const) {
+    expect((await of.call('GET', `/clients?q=${words}`)).body.data).toHaveLength(1)
+  }
 })
 
 it('a line that is changed or removed while its company is copied is found by its new words only', async () => {
@@ -185,14 +164,17 @@ it('a line that is changed or removed while its company is copied is found by it
 })
 
 describe('rows that are removed while their company is copied', () => {
+  const addKeys = (count: number, end = '') =>
+    sql(
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
+       SELECT ?1, 1, printf('%05d', i) || ?3, '', ?4 FROM n`,
+      ...[company.id, count, end, Date.now()],
+    )
+
   it('are removed in the copy too, also where the rest of the page is the same', async () => {
     // Two pages of keys in the destination, of which the source keeps the second.
-    await sql(
-      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4002)
-       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
-       SELECT ?1, 1, printf('%05d', i), '', ?2 FROM n`,
-      ...[company.id, Date.now()],
-    )
+    await addKeys(4_002)
     const steps: string[] = []
     for await (const { step } of stepsOf(company.id, 'DB_TWO')) {
       if (step === 'follow' && !steps.includes('follow')) {
@@ -208,12 +190,7 @@ describe('rows that are removed while their company is copied', () => {
   })
 
   it('need no value over 2,000,000 bytes, whatever their keys', async () => {
-    await sql(
-      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 4000)
-       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
-       SELECT ?1, 1, printf('%05d', i) || ?2, '', ?3 FROM n`,
-      ...[company.id, '\\'.repeat(250), Date.now()],
-    )
+    await addKeys(4_000, '\\'.repeat(250))
     const largest = await largestOfMove(async (step) => {
       if (step === 'follow') await sql('DELETE FROM idempotency_keys WHERE company_id = ?', company.id)
     })
@@ -243,57 +220,54 @@ it('a move needs no value over 2,000,000 bytes where JSON escapes every characte
   expect(await largestOfMove()).toBeLessThan(2_000_000)
 }, 120_000)
 
-describe('the delivery to an accounting system', () => {
-  it('stores rotated tokens where the company has moved to, though its object opened the connection before', async () => {
-    const shop = await Shop.open({}, 'DB')
-    const id = await shop.makeOrder()
-    await shop.deliver()
-    await move(shop.company.id, 'DB_TWO')
-    for (const description of ['a', 'b']) {
-      await shop.world.steer({ action: 'expire_access' })
-      await shop.call('PATCH', `/orders/${id}`, { description })
-      expect(await shop.deliver()).toBeNull()
-      // The tokens before are void.
-      await evictDurableObject(shop.object)
-    }
-    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
-  })
+it('the delivery to an accounting system stores rotated tokens where the company has moved to', async () => {
+  const shop = await Shop.open({}, 'DB')
+  const id = await shop.makeOrder()
+  // Its object opens the connection before.
+  await shop.deliver()
+  await move(shop.company.id, 'DB_TWO')
+  for (const description of ['a', 'b']) {
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description })
+    expect(await shop.deliver()).toBeNull()
+    // The tokens before are void.
+    await evictDurableObject(shop.object)
+  }
+  expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
 })
 
-describe('1,024 companies', () => {
-  it('are the bound of one database: what moves away gives its place back', async () => {
-    await sqlIn(
-      'DB_TWO',
-      `INSERT INTO companies (id, slot, name, created_at, updated_at)
+it('1,024 companies are the bound of one database: what moves away gives its place back', async () => {
+  await sqlIn(
+    'DB_TWO',
+    `INSERT INTO companies (id, slot, name, created_at, updated_at)
        WITH RECURSIVE n (i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 1023)
        SELECT 5000000 + i, i, 'x', 0, 0 FROM n WHERE i NOT IN (SELECT slot FROM companies)`,
-    )
-    await sql(
-      `INSERT INTO companies (id, slot, name, database, database_slot, created_at, updated_at)
+  )
+  await sql(
+    `INSERT INTO companies (id, slot, name, database, database_slot, created_at, updated_at)
        SELECT value, value - 5000000, 'x', 'DB_TWO', value - 5000000, 0, 0
        FROM json_each(?) WHERE value >= 5000000`,
-      JSON.stringify((await sqlIn<{ id: number }>('DB_TWO', 'SELECT id FROM companies')).map(({ id }) => id)),
-    )
-    onTestFinished(async () => {
-      for (const home of ['DB', 'DB_TWO'] as const) {
-        await sqlIn(home, 'DELETE FROM companies WHERE id BETWEEN 5000000 AND 5001022')
-      }
-    })
-    const id = freshId() + 6_000_000
-    const refused = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
-    expect([refused.status, refused.body.error?.message]).toEqual([409, expect.stringContaining('full')])
-    // The other database still has places.
-    expect((await adminCall('POST', '/companies', { id, database: 'DB' })).status).toBe(200)
-    await expect(move(company.id, 'DB_TWO')).rejects.toThrow(/409 .*full/)
-    expect((await adminCall('POST', `/companies/${company.id}/move`, { database: 'DB' })).body.done).toBe(true)
-    expect((await company.call('POST', '/clients', client('stays'))).status).toBe(200)
-
-    await move(5_001_023, 'DB')
-    expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([])
-    await move(company.id, 'DB_TWO')
-    expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([{ id: company.id }])
-    expect((await company.call('GET', '/clients?q=stays')).body.data).toHaveLength(1)
+    JSON.stringify((await sqlIn<{ id: number }>('DB_TWO', 'SELECT id FROM companies')).map(({ id }) => id)),
+  )
+  onTestFinished(async () => {
+    for (const home of ['DB', 'DB_TWO'] as const) {
+      await sqlIn(home, 'DELETE FROM companies WHERE id BETWEEN 5000000 AND 5001022')
+    }
   })
+  const id = freshId() + 6_000_000
+  const refused = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
+  expect([refused.status, refused.body.error?.message]).toEqual([409, expect.stringContaining('full')])
+  // The other database still has places.
+  expect((await adminCall('POST', '/companies', { id, database: 'DB' })).status).toBe(200)
+  await expect(move(company.id, 'DB_TWO')).rejects.toThrow(/409 .*full/)
+  await move(company.id, 'DB')
+  expect((await company.call('POST', '/clients', client('stays'))).status).toBe(200)
+
+  await move(5_001_023, 'DB')
+  expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([])
+  await move(company.id, 'DB_TWO')
+  expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE slot = 1023')).toEqual([{ id: company.id }])
+  expect((await company.call('GET', '/clients?q=stays')).body.data).toHaveLength(1)
 })
 
 it('a move beside a copy of the company that has its email threads says so, and can be taken back', async () => {
@@ -301,11 +275,8 @@ it('a move beside a copy of the company that has its email threads says so, and 
   const thread = { account_email: 'box@x.example', messages: [{ message_id: 'm1', body: 'Hello' }] }
   expect((await company.call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
   expect((await other.call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
-  const [{ id } = { id: '' }] = await sql<{ id: string }>(
-    'SELECT id FROM email_threads WHERE company_id = ?',
-    company.id,
-  )
-  await sqlIn('DB_TWO', 'UPDATE email_threads SET id = ? WHERE company_id = ?', id, other.id)
+  const [stored] = await sql('SELECT id FROM email_threads WHERE company_id = ?', company.id)
+  await sqlIn('DB_TWO', 'UPDATE email_threads SET id = ? WHERE company_id = ?', stored?.id, other.id)
   await expect(move(company.id, 'DB_TWO')).rejects.toThrow(/409 Another company .* Take the move back/)
   await move(company.id, 'DB')
   expect((await company.call('POST', '/clients', client('stays'))).status).toBe(200)

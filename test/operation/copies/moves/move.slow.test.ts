@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
 import { ApiError } from '../../../../src/kernel/http/errors.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
-import { DIRECTORY_TABLES, FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
-import { adminCall, operatorOf } from '../../../support/admin.ts'
+import { FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
+import { addMember, adminCall, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import {
@@ -16,7 +16,7 @@ import {
   rowsOf,
 } from '../../../support/two-companies.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
-import { NOT_COPIED } from '../not-copied.ts'
+import { rowsOf as allRowsOf, OF_DIRECTORY, type Rows } from '../support.ts'
 import { stepsOf } from './support.ts'
 
 let company: FilledCompany
@@ -25,26 +25,16 @@ let range = 0
 
 beforeEach(async () => {
   range += 1000
-  const name = (text: string) => `${text}-${range}`
-  company = await fillCompany(
-    'MOVER',
-    makeIds((n) => range + n, name('mover')),
-  )
-  neighbour = await fillCompany(
-    'STAYER',
-    makeIds((n) => range + n, name('stayer')),
-    'DB_TWO',
-  )
+  const idsOf = (name: string) => makeIds((n) => range + n, `${name}-${range}`)
+  company = await fillCompany('MOVER', idsOf('mover'))
+  neighbour = await fillCompany('STAYER', idsOf('stayer'), 'DB_TWO')
   await giveIntegrations(company)
   await sql(
     `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
      SELECT ?1, ?2, 'update', value, 9e15, 0, 0 FROM json_each('["pending", "dead", "done"]')`,
     ...[company.id, company.ids.order],
   )
-  await sql(
-    "INSERT INTO members (company_id, email, role, created_at) VALUES (?, 'a@x.example', 'owner', 0)",
-    company.id,
-  )
+  await addMember(company.id, 'a@x.example', 'owner')
 })
 
 /** Does one step of a move after the other. @param between is called after each of them */
@@ -74,49 +64,21 @@ function dyingAt(failing: number, isCarriedOut: boolean): Env {
 
 /** What a company's own database has of it, but for what a move leaves out or gives a new number. */
 async function contents(home: Home) {
-  const left = new Set(
-    [...DIRECTORY_TABLES, ...Object.keys(NOT_COPIED)].filter((name) => name !== 'thread_context_links'),
-  )
-  const tables = await sqlIn<{ name: string }>(
-    home,
-    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%'`,
-  )
-  const rows: Record<string, unknown[]> = {}
-  for (const { name } of tables.filter((each) => !left.has(each.name))) {
-    const where = name === 'accounting_outbox' ? "state <> 'done'" : '1'
-    const found = await sqlIn(
-      home,
-      `SELECT * FROM ${name} WHERE company_id = ? AND ${where} ORDER BY 1, 2, 3`,
-      company.id,
-    )
-    rows[name] = name === 'accounting_outbox' ? found.map(({ id, source_id, ...row }) => row) : found
-  }
-  const [{ slot, database, database_slot, ...row } = {}] = await sqlIn(
-    home,
-    'SELECT * FROM companies WHERE id = ?',
-    company.id,
-  )
-  rows.companies = [row]
-  return rows
+  const { companies = [], accounting_outbox: events = [], ...all } = await allRowsOf(company.id, home)
+  for (const table of [...OF_DIRECTORY, 'company_guards']) delete all[table]
+  return {
+    ...all,
+    companies: companies.map(({ slot, database, database_slot, ...row }) => row),
+    accounting_outbox: events.filter(({ state }) => state !== 'done').map(({ id, source_id, ...row }) => row),
+  } as Rows
 }
 
 async function answers() {
   const { ids } = company
   const paths = [
-    ...[
-      '/clients',
-      '/clients?q=mover',
-      '/clients?q=mo',
-      '/orders',
-      '/orders?q=mover',
-      `/orders/${ids.order}`,
-      '/changes',
-    ],
-    ...[
-      '/products/search?q=mover&include=local,lines',
-      `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`,
-      '/me',
-    ],
+    ...['/clients', '/clients?q=mover', '/clients?q=mo', '/orders', '/orders?q=mover', `/orders/${ids.order}`],
+    ...['/changes', '/products/search?q=mover&include=local,lines', '/me'],
+    `/mail/email-threads/${ids.thread}?account_email=${ids.mailbox}`,
   ]
   const token = await mintToken(company.id)
   const bodies: unknown[] = []
@@ -173,9 +135,8 @@ describe('a move', () => {
       const api = (method: string, path: string, body: unknown, headers = {}) =>
         send(request(token, method, path, body, headers))
       const name = `${step} ${count} ${++written}`
-      const made = await api('POST', '/clients', newClient(name), {
-        'idempotency-key': `key-${range}-${written}`,
-      })
+      const key = { 'idempotency-key': `key-${range}-${written}` }
+      const made = await api('POST', '/clients', newClient(name), key)
       if (made.status !== 200) return void refused.push(`${step} ${made.status} ${made.body.error.message}`)
       // The answer shows what is stored now, wherever that is.
       const shown = await api('GET', '/clients?per_page=1', undefined)
@@ -197,24 +158,19 @@ describe('a move', () => {
       await write(`after ${to}`, to === 'DB' ? 901 : 900)
     }
     expect(refused).toEqual([])
-    const found = await sql<{ company_name: string; first_name: string }>(
-      `SELECT company_name, first_name FROM clients WHERE company_id = ? AND external_id = company_name ORDER BY id`,
-      company.id,
+    const clients = `SELECT company_name, first_name FROM clients
+      WHERE company_id = ? AND external_id = company_name ORDER BY id`
+    expect(await sql(clients, company.id)).toEqual(
+      acknowledged.map((name) => ({ company_name: name, first_name: name })),
     )
-    expect(found).toEqual(acknowledged.map((name) => ({ company_name: name, first_name: name })))
-    const orders = await sql<{ title: string }>(
-      'SELECT title FROM orders WHERE company_id = ? AND version = 1',
-      company.id,
-    )
+    const created = 'SELECT title FROM orders WHERE company_id = ? AND version = 1'
+    const orders = await sql<{ title: string }>(created, company.id)
     expect(orders.filter(({ title }) => acknowledged.includes(title))).toHaveLength(acknowledged.length)
     const [row] = await sql('SELECT client_count, last_change FROM companies WHERE id = ?', company.id)
     const [counted] = await sql('SELECT sum(1 - deleted) AS client_count FROM clients WHERE company_id = ?', company.id)
     expect(row).toMatchObject(counted ?? {})
-    const feed = await sql<{ sequence: number }>(
-      'SELECT sequence FROM changes WHERE company_id = ? ORDER BY 1',
-      company.id,
-    )
-    expect(feed.map(({ sequence }) => sequence)).toEqual(feed.map((_, index) => index + 1))
+    const feed = await sql('SELECT sequence FROM changes WHERE company_id = ? ORDER BY 1', company.id)
+    expect(feed).toEqual(feed.map((_, index) => ({ sequence: index + 1 })))
     expect(feed.length).toBe(row?.last_change)
   })
 
@@ -233,15 +189,11 @@ describe('a move', () => {
     await move('DB_TWO', async (now) => {
       const text = now === 'compare' && step !== now ? waiting.shift() : undefined
       step = now
-      if (!text) return
-      await sqlIn('DB_TWO', text, company.id)
+      if (text) await sqlIn('DB_TWO', text, company.id)
     })
     const found = logLines.filter(({ event }) => event === 'move_differs')
-    const expected = Object.keys(planted).map((table) => ({
-      company_id: company.id,
-      reason: expect.stringContaining(table),
-    }))
-    expect(found).toMatchObject(expected)
+    const reasons = Object.keys(planted).map((table) => expect.stringContaining(table))
+    expect(found).toMatchObject(reasons.map((reason) => ({ company_id: company.id, reason })))
     expect(await contents('DB_TWO')).toEqual(before)
   })
 
@@ -312,10 +264,10 @@ describe('a move', () => {
 
   it('finds no difference where rows were removed since they were copied, or thousands were written', async () => {
     await sql(
-      `INSERT INTO idempotency_keys (company_id, token_id, key, position, fingerprint, result, created_at)
-         SELECT ?1, 1, printf('old %06d', value), 0, 'f', NULL, 0 FROM (
-          WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?2) SELECT value FROM n)`,
-      ...[company.id, 5_000],
+      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+       INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, created_at)
+       SELECT ?, 1, printf('old %06d', i), 'f', 0 FROM n`,
+      company.id,
     )
     const steps: string[] = []
     const before = logLines.length

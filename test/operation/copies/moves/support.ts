@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../../src/env.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
-import { operatorOf } from '../../../support/admin.ts'
+import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { type Home, send } from '../../../support/app.ts'
 
 /** What each step of a move says, until it is done. */
@@ -10,6 +10,16 @@ export async function* stepsOf(companyId: number, to: Home, bindings: Env = env,
     const progress = await moveFor(bindings, operatorOf(companyId), to, ms)
     yield progress
     if (progress.done) return
+  }
+  throw new Error('The move does not end.')
+}
+
+/** Moves as `npm run companies -- move` does. */
+export async function move(id: number, database: Home): Promise<undefined> {
+  for (let count = 0; count < 50; count++) {
+    const { status, body } = await adminCall('POST', `/companies/${id}/move`, { database })
+    if (status !== 200) throw new Error(`${status} ${body.error.message}`)
+    if (body.done) return
   }
   throw new Error('The move does not end.')
 }
