@@ -281,31 +281,29 @@ it('a database whose responses are lost leaves the numbers of a recovery right',
   expect((await call(ended, 'GET', '/me')).status).toBe(401)
 })
 
-describe('a database that fails for the object of a company', () => {
-  /** Repeats the first calls of a recovery until it reaches a company, whose object fails then. */
-  const recoverFirst = async () => {
-    const first = (await adminCall('POST', '/recovery', {})).body
-    const { next_cursor: cursor } = (await adminCall('POST', '/recovery', { cursor: first.next_cursor })).body
-    return adminCall('POST', '/recovery', { cursor })
-  }
+/** Repeats the first calls of a recovery until it reaches a company, whose object fails then. */
+const recoverFirst = async () => {
+  const first = (await adminCall('POST', '/recovery', {})).body
+  const { next_cursor: cursor } = (await adminCall('POST', '/recovery', { cursor: first.next_cursor })).body
+  return adminCall('POST', '/recovery', { cursor })
+}
 
-  it.each<[string, (id: number) => ReturnType<typeof adminCall>]>([
-    ['move', (id) => adminCall('POST', `/companies/${id}/move`, { database: 'DB_TWO' })],
-    ['restore', (id) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })],
-    ['recovery', recoverFirst],
-  ])('makes a %s 503 with Retry-After, and the log names it', async (name, send) => {
-    await mintCompany({ home: 'DB' })
-    const { id } = await mintCompany({ home: 'DB' })
-    const [lowest] = await sql<{ id: number }>('SELECT min(id) AS id FROM companies')
-    const companyId = name === 'recovery' ? (lowest?.id ?? 0) : id
-    const down = new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
-    await bindObject(companyId, breakCalls(env, /^DB\w*\.batch$/, down))
-    onTestFinished(() => bindObject(companyId, env))
-    const { status, headers, body } = await send(id)
-    expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, '2', 'internal_error'])
-    const line = { event: 'unavailable', error: expect.stringContaining('DB: D1_ERROR') }
-    expect(linesOf(headers.get('x-request-id'))).toContainEqual(expect.objectContaining(line))
-  })
+it.each<[string, (id: number) => ReturnType<typeof adminCall>]>([
+  ['move', (id) => adminCall('POST', `/companies/${id}/move`, { database: 'DB_TWO' })],
+  ['restore', (id) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })],
+  ['recovery', recoverFirst],
+])('a database that fails for the object of a company makes a %s 503, and the log names it', async (name, send) => {
+  await mintCompany({ home: 'DB' })
+  const { id } = await mintCompany({ home: 'DB' })
+  const [lowest] = await sql<{ id: number }>('SELECT min(id) AS id FROM companies')
+  const companyId = name === 'recovery' ? (lowest?.id ?? 0) : id
+  const down = new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
+  await bindObject(companyId, breakCalls(env, /^DB\w*\.batch$/, down))
+  onTestFinished(() => bindObject(companyId, env))
+  const { status, headers, body } = await send(id)
+  expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, '2', 'internal_error'])
+  const line = { event: 'unavailable', error: expect.stringContaining('DB: D1_ERROR') }
+  expect(linesOf(headers.get('x-request-id'))).toContainEqual(expect.objectContaining(line))
 })
 
 it('a backup under way is begun again after a recovery', async () => {

@@ -27,16 +27,10 @@ beforeEach(async () => {
   await addMember(company.id, 'dev@example.com', 'developer')
 })
 
+const OF_CLIENT = { type: 'clients', entity_id: '1' }
 /** Adds a row of an endpoint's deliveries; by default it waits behind another one. */
 const addDelivery = (endpoint_id: string, sequence: number, fields: object = {}) =>
-  insert('webhook_deliveries', {
-    company_id: company.id,
-    endpoint_id,
-    type: 'clients',
-    entity_id: '1',
-    sequence,
-    ...fields,
-  })
+  insert('webhook_deliveries', { company_id: company.id, endpoint_id, sequence, ...OF_CLIENT, ...fields })
 /** A delivery that has failed. */
 const FAILED = { attempts: 9, first_attempt_at: 5, next_attempt_at: 4_000_000_000_000, last_error: 'HTTP 500' }
 /** An owner of another company, who creates an endpoint there. */

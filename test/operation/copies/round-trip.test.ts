@@ -19,40 +19,20 @@ async function fill(marker: string, base: number): Promise<FilledCompany> {
   )
   const { id, ids } = company
   const times = { created_at: 1, updated_at: 1 }
-  const entry = {
-    actor: 'a@x.example',
-    action: 'tokens.create',
-    entity_id: '1',
-    address: '::1',
-    request_id: 'r',
-    at: 1,
-  }
-  const supplier = {
-    kind: 'supplier_a',
-    enabled: 1,
-    base_url: 'http://127.0.0.1:9',
-    credentials: 'v1.x.y',
-    updated_at: 1,
-  }
+  const entry = { actor: 'a@x.example', action: 'tokens.create', entity_id: '1', address: '::1', request_id: 'r' }
+  const supplier = { kind: 'supplier_a', enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'v1.x.y' }
   const event = { order_id: ids.order, operation: 'update', state: 'parked', next_attempt_at: 1, last_error: 'x' }
-  const hook = {
-    id: `we_${base}`,
-    url: 'https://x.example',
-    secret: 'v1.x',
-    event_types: '[]',
-    enabled: 0,
-    position: 3,
-  }
+  const hook = { id: `we_${base}`, url: 'https://x.example', secret: 'v1.x', event_types: '[]', position: 3 }
   const rows: [string, Record<string, unknown>][] = [
     ['members', { email: 'a@x.example', role: 'owner', created_at: 1 }],
     ['imports', { hash: 'a', parts: 2, next_part: 1, updated_at: 1 }],
-    ['admin_log', entry],
-    ['integrations', supplier],
+    ['admin_log', { ...entry, at: 1 }],
+    ['integrations', { ...supplier, updated_at: 1 }],
     ['accounting_connections', { remote_account: 'x 1', tokens: 'v1.x.z' }],
     ['accounting_links', { order_id: ids.order, external_id: '5', sync_token: '0', customer_id: '9', synced_at: 1 }],
     ['accounting_outbox', { ...event, ...times }],
     ['taxes', { id: base + 70, name: 'A third', rate: 100 / 3 }],
-    ['webhook_endpoints', { ...hook, ...times }],
+    ['webhook_endpoints', { ...hook, ...times, enabled: 0 }],
   ]
   const filled = await rowsOf(id)
   const missing = rows.filter(([table]) => table === 'taxes' || (filled[table] ?? []).length === 0)

@@ -59,13 +59,8 @@ describe('the files of a backup', () => {
 
   it('are named by time, and nothing else is a manifest', async () => {
     const store = storeOf(900_002)
-    for (const name of [
-      `${at}-full.json`,
-      `${at}.json`,
-      `${at}-full.json.bak`,
-      'x-full.json',
-      `${at}-increment.json`,
-    ]) {
+    const names = ['-full.json', '.json', '-full.json.bak', '-increment.json'].map((end) => at + end)
+    for (const name of [...names, 'x-full.json']) {
       await env.BACKUPS.put(`backups/900002/manifests/${name}`, '{}')
     }
     expect(await listBackups(store)).toEqual([at])

@@ -23,6 +23,7 @@ type Sizes = typeof sizes extends fc.Arbitrary<infer Values> ? Values : never
 function makeFile(size: Sizes): SeedInput {
   const upTo = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
   let itemId = 1
+  const item = () => ({ id: itemId++, title: 'Tee', quantity: 1, unit_price: 1 })
   return {
     ...smallShop(),
     clients: upTo(size.clients).map((id) => ({ id, company_name: `Client ${id}` })),
@@ -37,12 +38,7 @@ function makeFile(size: Sizes): SeedInput {
           id,
           ...(id % size.numbered === 0 && { number: `N${id}` }),
           tax_id: 1,
-          items: upTo(id === 1 ? size.large : size.items).map(() => ({
-            id: itemId++,
-            title: 'Tee',
-            quantity: 1,
-            unit_price: 1,
-          })),
+          items: upTo(id === 1 ? size.large : size.items).map(item),
           payments: id === 1 ? upTo(size.items).map((payment) => ({ id: payment, amount: 1 })) : [],
         },
       }),
@@ -110,16 +106,13 @@ describe('a split seed file', () => {
 
   it('is refused where an element is too large for a part', () => {
     const split = (lists: Partial<SeedInput>) => () => splitSeedFile({ ...smallShop(), ...lists })
-    const thread_contexts = [
-      { thread_id: 't', client_data: { a: 'x'.repeat(480_000) }, orders_data: 'x'.repeat(480_000) },
-    ]
-    expect(split({ thread_contexts })).toThrow(
-      new RangeError('`thread_contexts` has an element of more than 900 KB: t'),
-    )
+    const tooLarge = (list: string, kb: number, id: string) =>
+      new RangeError(`\`${list}\` has an element of more than ${kb} KB: ${id}`)
+    const half = 'x'.repeat(480_000)
+    const thread_contexts = [{ thread_id: 't', client_data: { a: half }, orders_data: half }]
+    expect(split({ thread_contexts })).toThrow(tooLarge('thread_contexts', 900, 't'))
     const orders = (bytes: number) => [{ id: 1, title: 'x'.repeat(bytes), client_id: 1 }]
     expect(split({ orders: orders(4_999_000) })().parts).toHaveLength(3)
-    expect(split({ orders: orders(5_000_000) })).toThrow(
-      new RangeError('`orders` has an element of more than 5000 KB: 1'),
-    )
+    expect(split({ orders: orders(5_000_000) })).toThrow(tooLarge('orders', 5_000, '1'))
   })
 })
