@@ -7,11 +7,12 @@ import { adminCall, adminCallWith, expectUsed } from '../../../support/admin.ts'
 import { freshId, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { measureHops } from '../../../support/hops.ts'
 import { logLines } from '../../../support/log.ts'
+import { type Call, recordSql } from '../../../support/record-sql.ts'
 import { insert } from '../../../support/rows.ts'
 import { holdTimers } from '../../../support/time.ts'
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
 import { recover } from '../support.ts'
-import { measured, move, sessionsOf, stepsOf } from './support.ts'
+import { move, sessionsOf, stepsOf } from './support.ts'
 
 let company: TestCompany
 beforeEach(async () => {
@@ -203,10 +204,20 @@ describe('rows that are removed while their company is copied', () => {
 /** Moves the company. @returns the bytes of the largest value that a statement binds or returns: D1 takes 2,000,000 */
 async function largestOfMove(between: (step: string) => unknown = () => {}): Promise<number> {
   let largest = 0
-  const bindings = measured((bytes) => {
-    largest = Math.max(largest, bytes)
+  const note = (values: unknown[]) => {
+    for (const value of values) largest = Math.max(largest, Buffer.byteLength(String(value)))
+  }
+  const calls: Call[] = []
+  const recorded = { DB: recordSql(env.DB, calls), DB_TWO: recordSql(env.DB_TWO, calls) }
+  const bindings = wrapBindings(Object.assign({}, env, recorded), async (name, work) => {
+    const results = await work()
+    if (/^DB\w*\.batch$/.test(name)) {
+      for (const { results: rows } of results as D1Result<object>[]) note(rows.flatMap((row) => Object.values(row)))
+    }
+    return results
   })
   for await (const { step } of stepsOf(company.id, 'DB_TWO', bindings)) await between(step)
+  note(calls.flat().flatMap(([, params]) => params))
   return largest
 }
 

@@ -40,31 +40,3 @@ export async function sessionsOf(name: Home, sent: Request) {
   const { status, headers, body } = await send(sent, { env: { ...env, [name]: watched } as Env })
   return { status, sessions, body, bookmark: headers.get('x-bookmark') ?? '' }
 }
-
-/** The same bindings. @param note gets the bytes of each text that a statement binds or returns */
-export function measured(note: (bytes: number) => void): Env {
-  const noteAll = (values: unknown[]) => {
-    for (const value of values) note(Buffer.byteLength(String(value)))
-  }
-  const measure = (binding: D1Database) => ({
-    withSession(start: string) {
-      const session = binding.withSession(start)
-      return {
-        prepare: (text: string) => ({
-          bind(...values: unknown[]) {
-            noteAll(values)
-            return session.prepare(text).bind(...values)
-          },
-        }),
-        async batch(statements: D1PreparedStatement[]) {
-          const results = await session.batch<object>(statements)
-          for (const { results: rows } of results) noteAll(rows.flatMap((row) => Object.values(row)))
-          return results
-        },
-        getBookmark: () => session.getBookmark(),
-      }
-    },
-  })
-  const { DB, DB_TWO } = env
-  return Object.assign({}, env, { DB: measure(DB), DB_TWO: measure(DB_TWO) })
-}
