@@ -1,51 +1,55 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { look, spoil } from '../../../src/simulators/steer.ts'
-import { request, send, sql } from '../../support/app.ts'
+import { issuesOf, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
-import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
-import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder, mintOrder, scopeUrl } from './support.ts'
+import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
+import {
+  type CompanyWithOrder,
+  callCount,
+  fillBucket,
+  folderOf,
+  giveStorage,
+  LAST_MODIFIED,
+  listFiles,
+  mintCompanyWithOrder,
+  mintOrder,
+  pathsOf,
+  setFaults,
+  WITHOUT_STORAGE,
+} from './support.ts'
 
-const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
 const NAMES = ['a b.png', 'plain.pdf', "(x)!*'", 'a+b%2B.txt', 'café 👕.png', 'quo"te\\.csv', '&?#=;.txt', '~']
 
 const company = await mintCompanyWithOrder()
 const own = await mintCompanyWithOrder()
 const bucket = await giveStorage(own)
 
-const folderOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/`
-const withoutStorage = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }
+type Action = 'download' | 'delete'
+const ACTIONS: Action[] = ['download', 'delete']
 
-function target(
-  action: Action,
-  { orderId }: { orderId: number | string },
-  key: string,
-): [method: string, path: string] {
+function target(action: Action, orderId: number | string, key: string): [method: string, path: string] {
   const query = `path=${encodeURIComponent(key)}`
   return action === 'download'
     ? ['GET', `/orders/${orderId}/files/download?${query}`]
     : ['DELETE', `/orders/${orderId}/files?${query}`]
 }
 
-type Action = 'download' | 'delete'
-const ACTIONS: Action[] = ['download', 'delete']
+const ask = (action: Action, of: CompanyWithOrder, key: string) => of.call(...target(action, of.orderId, key))
 
-const ask = (action: Action, of: CompanyWithOrder, key: string) => of.call(...target(action, of, key))
-
-async function fill(...keys: string[]): Promise<void> {
-  const objects = keys.map((key) => ({ key, size: 3, lastModified: LAST_MODIFIED, contentType: 'image/png' }))
-  await fillBucket(bucket, objects)
+/** A file of an order of its own in the deployment's storage, and the request that deletes it. */
+async function mintFile(name: string) {
+  const order = { ...company, orderId: await mintOrder(company) }
+  const key = folderOf(order) + name
+  await env.FILES.put(key, 'abc')
+  const deletion = (headers: Record<string, string> = { 'idempotency-key': key }) =>
+    request(company.token, ...target('delete', order.orderId, key), undefined, headers)
+  return { order, key, deletion }
 }
 
-async function pathsOf(of: CompanyWithOrder): Promise<string[]> {
-  const { body } = await of.call('GET', `/orders/${of.orderId}/files`)
-  return body.files.map(({ path }: { path: string }) => path)
-}
-
-/** How many deletions of the file the audit has. */
-async function recordsOf(of: CompanyWithOrder, key: string): Promise<number> {
+/** How many deletions of the company's file the audit has. */
+async function recordsOf(key: string): Promise<number> {
   const isDeletion = "company_id = ? AND action = 'file.delete' AND entity_id = ?"
-  return (await sql(`SELECT id FROM audit_log WHERE ${isDeletion}`, of.id, key)).length
+  return (await sql(`SELECT id FROM audit_log WHERE ${isDeletion}`, company.id, key)).length
 }
 
 describe('a download from the deployment’s storage', () => {
@@ -76,7 +80,7 @@ describe('a download from the deployment’s storage', () => {
     const key = `${folderOf(company)}x`
     await env.FILES.put(key, 'abc')
     const bindings = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: 'https://storage.example/' }
-    const [method, path] = target('download', company, key)
+    const [method, path] = target('download', company.orderId, key)
     const { body } = await send(request(company.token, method, path), { env: bindings })
     expect(body.downloadUrl).toMatch(/^https:\/\/storage\.example\/[\w-]+\/orders\//)
     expect(body.contentType).toBe('application/octet-stream')
@@ -86,7 +90,7 @@ describe('a download from the deployment’s storage', () => {
 describe('a download from the company’s own storage', () => {
   it.each(NAMES)('of the file %j gives its bytes under its name', async (name) => {
     const key = `${folderOf(own)}email/t+1:=/${name}`
-    await fill(key)
+    await fillBucket(bucket, [key])
     const { status, body } = await ask('download', own, key)
     expect(status).toBe(200)
     expect(body).toMatchObject({ path: key, objectName: name, length: 3, lastChanged: LAST_MODIFIED })
@@ -101,7 +105,7 @@ describe('a download from the company’s own storage', () => {
 
   it('does not disclose the storage’s secret', async () => {
     const key = `${folderOf(own)}x`
-    await fill(key)
+    await fillBucket(bucket, [key])
     const { body } = await ask('download', own, key)
     expect(body.downloadUrl).toContain('X-Amz-Credential=simulated%2F')
     expect(decodeURIComponent(JSON.stringify(body))).not.toContain('simulated/secret')
@@ -117,7 +121,7 @@ describe('a download from the company’s own storage', () => {
   ]
   it.each(changes)('is refused by the storage with %s', async (_, change) => {
     const key = `${folderOf(own)}signed`
-    await fill(key, `${key}2`)
+    await fillBucket(bucket, [key, `${key}2`])
     const url = new URL((await ask('download', own, key)).body.downloadUrl)
     change(url)
     expect((await fetch(url)).status).toBe(403)
@@ -125,19 +129,17 @@ describe('a download from the company’s own storage', () => {
 
   it.each(['DELETE', 'HEAD'])('is refused by the storage as a %s', async (method) => {
     const key = `${folderOf(own)}signed`
-    await fill(key)
+    await fillBucket(bucket, [key])
     const { body } = await ask('download', own, key)
     expect((await fetch(body.downloadUrl, { method })).status).toBe(403)
-    expect(await pathsOf(own)).toEqual([key])
+    expect(pathsOf(await listFiles(own))).toEqual([key])
   })
 })
 
 describe('a deletion', () => {
   it('removes the file from the deployment’s storage, once', async () => {
-    const order = { ...company, orderId: await mintOrder(company) }
-    const [key, other] = [`${folderOf(order)}email/t/a`, `${folderOf(order)}email/t/a2`]
-    await env.FILES.put(key, 'abc')
-    await env.FILES.put(other, 'abc')
+    const { order, key } = await mintFile('email/t/a')
+    await env.FILES.put(`${key}2`, 'abc')
     const { status, body } = await ask('delete', order, key)
     expect(status).toBe(200)
     expect(body.file).toEqual({
@@ -147,29 +149,25 @@ describe('a deletion', () => {
       lastChanged: expect.any(String),
       source: 'email',
     })
-    expect(await pathsOf(order)).toEqual([other])
+    expect(pathsOf(await listFiles(order))).toEqual([`${key}2`])
     expect((await ask('delete', order, key)).status).toBe(404)
     expect((await ask('download', order, key)).status).toBe(404)
   })
 
   it.each(NAMES)('removes the file %j from the company’s own storage, and no other', async (name) => {
     const [key, other] = [`${folderOf(own)}${name}`, `${folderOf(own)}other`]
-    await fill(key, other)
+    await fillBucket(bucket, [key, other])
     expect((await ask('delete', own, key)).body.file).toMatchObject({ path: key, length: 3, source: 'manual' })
-    expect(await pathsOf(own)).toEqual([other])
+    expect(pathsOf(await listFiles(own))).toEqual([other])
     expect((await ask('delete', own, key)).status).toBe(404)
   })
 
   it('with an Idempotency-Key gives its first response again, whatever has become of the file', async () => {
-    const order = { ...company, orderId: await mintOrder(company) }
-    const key = `${folderOf(order)}keyed`
-    const path = target('delete', order, key)
-    const headers = { 'idempotency-key': `delete-${key}` }
-    await env.FILES.put(key, 'abc')
-    const first = await company.call(...path, undefined, headers)
+    const { order, key, deletion } = await mintFile('keyed')
+    const first = await send(deletion())
     expect([first.status, first.headers.get('idempotency-replayed')]).toEqual([200, null])
     const expectReplay = async () => {
-      const again = await company.call(...path, undefined, headers)
+      const again = await send(deletion())
       expect([again.status, again.headers.get('idempotency-replayed')]).toEqual([200, 'true'])
       expect(again.body).toEqual(first.body)
     }
@@ -177,18 +175,16 @@ describe('a deletion', () => {
     await env.FILES.put(key, 'another file')
     await expectReplay()
     expect(await env.FILES.head(key)).not.toBeNull()
-    const reused = await company.call(...target('delete', order, `${key}2`), undefined, headers)
+    const other = target('delete', order.orderId, `${key}2`)
+    const reused = await company.call(...other, undefined, { 'idempotency-key': key })
     expect([reused.status, reused.body.error.details.reason]).toEqual([400, 'idempotency_key_reused'])
     await company.call('DELETE', `/orders/${order.orderId}`)
     await expectReplay()
   })
 
   it.each([true, false])('whose record the database refuses deletes nothing, with a key: %s', async (isKeyed) => {
-    const order = { ...company, orderId: await mintOrder(company) }
-    const key = `${folderOf(order)}refused`
-    await env.FILES.put(key, 'abc')
-    const headers = isKeyed ? { 'idempotency-key': key } : {}
-    const sent = () => request(company.token, ...target('delete', order, key), undefined, headers)
+    const { key, deletion } = await mintFile('refused')
+    const sent = () => (isKeyed ? deletion() : deletion({}))
     let isFound = false
     const overloaded = wrapBindings(env, async (name, work) => {
       if (isFound && /^DB.*batch$/.test(name)) {
@@ -201,27 +197,29 @@ describe('a deletion', () => {
     const refused = await send(sent(), { env: overloaded })
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '2'])
     expect(await env.FILES.head(key)).not.toBeNull()
-    expect(await recordsOf(company, key)).toBe(0)
+    expect(await recordsOf(key)).toBe(0)
     expect((await send(sent())).status).toBe(200)
     expect(await env.FILES.head(key)).toBeNull()
-    expect(await recordsOf(company, key)).toBe(1)
+    expect(await recordsOf(key)).toBe(1)
   })
 
-  it('that the deployment’s storage fails is recorded, and finished by the same request', async () => {
-    const order = { ...company, orderId: await mintOrder(company) }
-    const key = `${folderOf(order)}failed`
-    await env.FILES.put(key, 'abc')
-    const sent = () => request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': key })
+  it.each([
+    ['and is not carried out', false],
+    ['although it is carried out', true],
+  ])('that fails in the deployment’s storage %s is recorded, and finished by the same request', async (_, isDone) => {
+    const { key, deletion } = await mintFile('failed')
     const failing = wrapBindings(env, async (name, work) => {
-      if (name === 'FILES.delete') throw new Error('internal error')
-      return work()
+      if (name !== 'FILES.delete') return work()
+      if (isDone) await work()
+      throw new Error('internal error')
     })
-    const failed = await send(sent(), { env: failing })
+    const failed = await send(deletion(), { env: failing })
     expect([failed.status, failed.headers.get('retry-after')]).toEqual([503, null])
-    expect(await env.FILES.head(key)).not.toBeNull()
-    expect(await recordsOf(company, key)).toBe(1)
+    expect(failed.body.error.message).toMatch(/may have been deleted/)
+    expect((await env.FILES.head(key)) === null).toBe(isDone)
+    expect(await recordsOf(key)).toBe(1)
     for (let again = 0; again < 2; again++) {
-      const { status, body } = await send(sent())
+      const { status, body } = await send(deletion())
       expect([status, body.file?.path]).toEqual([200, key])
       expect(await env.FILES.head(key)).toBeNull()
     }
@@ -229,14 +227,14 @@ describe('a deletion', () => {
 
   it('that the company’s storage fails is finished by the same request', async () => {
     const key = `${folderOf(own)}failed`
-    await fill(key)
-    const ask = () => own.call(...target('delete', own, key), undefined, { 'idempotency-key': key })
-    await spoil(scopeUrl(bucket), { match: '^DELETE', status: 500 })
+    await fillBucket(bucket, [key])
+    const ask = () => own.call(...target('delete', own.orderId, key), undefined, { 'idempotency-key': key })
+    await setFaults(bucket, { match: '^DELETE', status: 500 })
     expect((await ask()).status).toBe(502)
-    expect(await pathsOf(own)).toEqual([key])
-    await spoil(scopeUrl(bucket))
+    expect(pathsOf(await listFiles(own))).toEqual([key])
+    await setFaults(bucket)
     expect((await ask()).status).toBe(200)
-    expect(await pathsOf(own)).toEqual([])
+    expect(pathsOf(await listFiles(own))).toEqual([])
   })
 
   it.each([
@@ -244,63 +242,45 @@ describe('a deletion', () => {
     ['NoSuchBucket', 502],
   ])('whose storage answers 404 with %s gives %i', async (code, status) => {
     const key = `${folderOf(own)}${code}`
-    await fill(key)
-    await spoil(scopeUrl(bucket), { match: '^DELETE', status: 404, body: `<Error><Code>${code}</Code></Error>` })
-    expect((await own.call(...target('delete', own, key))).status).toBe(status)
-    await spoil(scopeUrl(bucket))
+    await fillBucket(bucket, [key])
+    await setFaults(bucket, { match: '^DELETE', status: 404, body: `<Error><Code>${code}</Code></Error>` })
+    expect((await own.call(...target('delete', own.orderId, key))).status).toBe(status)
+    await setFaults(bucket)
   })
 
   it('that two isolates begin with one key gives both the same response', async () => {
-    const order = { ...company, orderId: await mintOrder(company) }
-    const key = `${folderOf(order)}twice`
-    await env.FILES.put(key, 'abc')
-    const sent = () => request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': key })
+    const { key, deletion } = await mintFile('twice')
     // Another request is done before this one looks for the file.
     let other: Awaited<ReturnType<typeof send>> | undefined
     const slow = wrapBindings(env, async (name, work) => {
       if (name === 'FILES.head' && !other) {
-        other = await send(
-          request(company.token, ...target('delete', order, key), undefined, { 'idempotency-key': `${key}x` }),
-        )
+        other = await send(deletion({ 'idempotency-key': `${key}x` }))
         await sql('UPDATE idempotency_keys SET key = ? WHERE company_id = ? AND key = ?', key, company.id, `${key}x`)
       }
       return work()
     })
-    const { status, body } = await send(sent(), { env: slow })
+    const { status, body } = await send(deletion(), { env: slow })
     expect(other?.status).toBe(200)
     expect([status, body]).toEqual([200, other?.body])
-    expect(await recordsOf(company, key)).toBe(1)
+    expect(await recordsOf(key)).toBe(1)
   })
 })
 
 describe('an outage of the deployment’s storage', () => {
-  const outage: Around = (name, work) => (/^FILES\./.test(name) ? Promise.reject(new Error('internal')) : work())
-  const sendThrough = (around: Around, method: string, path: string) =>
-    send(request(company.token, method, path), { env: wrapBindings(env, around) })
+  const key = `${folderOf(company)}out`
 
-  it.each<[string, () => [string, string]]>([
-    ['a listing', () => ['GET', `/orders/${company.orderId}/files`]],
-    ['a download', () => target('download', company, `${folderOf(company)}out`)],
-    ['a deletion', () => target('delete', company, `${folderOf(company)}out`)],
+  it.each<[string, [method: string, path: string]]>([
+    ['a listing', ['GET', `/orders/${company.orderId}/files`]],
+    ['a download', target('download', company.orderId, key)],
+    ['a deletion', target('delete', company.orderId, key)],
   ])('gives 503 with Retry-After to %s, which has changed nothing', async (_, of) => {
-    await env.FILES.put(`${folderOf(company)}out`, 'abc')
-    const refused = await sendThrough(outage, ...of())
+    await env.FILES.put(key, 'abc')
+    const outage = breakCalls(env, /^FILES\./, new Error('internal'))
+    const refused = await send(request(company.token, ...of), { env: outage })
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '10'])
     const [logged] = linesOf(refused.headers.get('x-request-id')).filter(({ event }) => event === 'unavailable')
     expect(logged).toMatchObject({ error: expect.stringContaining('R2') })
-    expect(await env.FILES.head(`${folderOf(company)}out`)).not.toBeNull()
-  })
-
-  it('gives 503 without Retry-After to a deletion that may have been carried out', async () => {
-    const key = `${folderOf(company)}lost`
-    await env.FILES.put(key, 'abc')
-    const lost: Around = async (name, work) => {
-      const result = await work()
-      return name === 'FILES.delete' ? Promise.reject(new Error('internal')) : result
-    }
-    const refused = await sendThrough(lost, ...target('delete', company, key))
-    expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, null])
-    expect(refused.body.error.message).toMatch(/may have been deleted/)
+    expect(await env.FILES.head(key)).not.toBeNull()
   })
 })
 
@@ -309,9 +289,9 @@ describe.each(ACTIONS)('a %s', (action) => {
     const other = await mintCompanyWithOrder()
     const sibling = { ...own, orderId: await mintOrder(own) }
     const foreign = [`${folderOf(other)}x`, `${folderOf(sibling)}x`, `${folderOf(own).slice(0, -1)}2/x`, 'x']
-    await fill(...foreign)
+    await fillBucket(bucket, foreign)
     for (const key of foreign) await env.FILES.put(key, 'abc')
-    const before = (await look(scopeUrl(bucket))).calls.length
+    const before = await callCount(bucket)
     const folder = folderOf(own)
     const keys = [
       ...foreign,
@@ -325,33 +305,31 @@ describe.each(ACTIONS)('a %s', (action) => {
       folder.toUpperCase(),
     ]
     for (const key of keys) expect((await ask(action, own, key)).status, key).toBe(404)
-    expect((await look(scopeUrl(bucket))).calls.length).toBe(before)
+    expect(await callCount(bucket)).toBe(before)
     for (const key of foreign) expect(await env.FILES.head(key)).not.toBeNull()
   })
 
   it('keeps keys that only look like other places apart', async () => {
     const names = ['%2e%2e/x', '..x', 'a\\..\\x', '/x', 'a//x', '...']
     const keys = names.map((name) => folderOf(own) + name)
-    await fill(...keys)
+    await fillBucket(bucket, keys)
     for (const key of keys) {
       const { status, body } = await ask(action, own, key)
       expect([status, body.path ?? body.file?.path]).toEqual([200, key])
     }
-    expect(await pathsOf(own)).toEqual(action === 'delete' ? [] : [...keys].sort())
+    expect(pathsOf(await listFiles(own))).toEqual(action === 'delete' ? [] : [...keys].sort())
   })
 
   it('returns 404 for a file that is not there, and for a deleted or unknown order', async () => {
-    await fill()
+    await fillBucket(bucket, [])
     expect((await ask(action, own, `${folderOf(own)}absent`)).status).toBe(404)
     expect((await ask(action, company, `${folderOf(company)}absent`)).status).toBe(404)
-    const order = { ...company, orderId: await mintOrder(company) }
-    const key = `${folderOf(order)}x`
-    await env.FILES.put(key, 'abc')
+    const { order, key } = await mintFile('x')
     await company.call('DELETE', `/orders/${order.orderId}`)
     expect((await ask(action, order, key)).status).toBe(404)
     expect(await env.FILES.head(key)).not.toBeNull()
     for (const orderId of ['999999', '0', 'abc']) {
-      const path = target(action, { orderId }, `orders/${company.id}/${orderId}/x`)
+      const path = target(action, orderId, `orders/${company.id}/${orderId}/x`)
       expect((await company.call(...path)).status).toBe(404)
     }
   })
@@ -364,14 +342,13 @@ describe.each(ACTIONS)('a %s', (action) => {
     ['an unknown parameter', '?path=x&key=x'],
   ])('returns 400 for %s', async (_, query) => {
     const path = `/orders/${company.orderId}/files${action === 'download' ? '/download' : ''}${query}`
-    const { status, body } = await company.call(action === 'download' ? 'GET' : 'DELETE', path)
-    expect(status).toBe(400)
-    expect(body.error.details.issues[0].path).toBe(query.includes('key') ? 'key' : 'path')
+    const response = await company.call(action === 'download' ? 'GET' : 'DELETE', path)
+    expect(issuesOf(response)[0]).toBe(query.includes('key') ? 'key' : 'path')
   })
 
   it('returns 409 where no storage is configured', async () => {
-    const sent = request(company.token, ...target(action, company, `${folderOf(company)}x`))
-    const { status, body } = await send(sent, { env: withoutStorage })
+    const sent = request(company.token, ...target(action, company.orderId, `${folderOf(company)}x`))
+    const { status, body } = await send(sent, { env: WITHOUT_STORAGE })
     expect([status, body.error.details]).toMatchObject([409, { reason: 'storage_not_configured' }])
   })
 
@@ -381,26 +358,22 @@ describe.each(ACTIONS)('a %s', (action) => {
     ['a redirect', { status: 302, headers: { location: 'https://elsewhere.test/' } }],
   ])('returns 502 for %s of the company’s storage', async (_, fault) => {
     const key = `${folderOf(own)}x`
-    await fill(key)
-    await spoil(scopeUrl(bucket), { match: action === 'download' ? '^HEAD' : '^DELETE', ...fault })
+    await fillBucket(bucket, [key])
+    await setFaults(bucket, { match: action === 'download' ? '^HEAD' : '^DELETE', ...fault })
     const { status, body } = await ask(action, own, key)
-    await spoil(scopeUrl(bucket))
+    await setFaults(bucket)
     expect(status).toBe(502)
     expect(body.error).toMatchObject({ code: 'internal_error', details: { reason: 'supplier_unavailable' } })
   })
 
-  it('returns 502 when the company’s bucket does not exist', async () => {
+  it.each([
+    ['has no such bucket', { settings: { bucket: 'missing' } }, 'supplier_unavailable', 'NoSuchBucket'],
+    ['rejects the keys', { credentials: { secret_access_key: 'wrong' } }, 'supplier_rejected_credentials', undefined],
+  ])('returns 502 when the company’s storage %s', async (_, options, reason, code) => {
     const wrong = await mintCompanyWithOrder()
-    await giveStorage(wrong, { settings: { bucket: 'missing' } })
+    await giveStorage(wrong, options)
     const { status, body } = await ask(action, wrong, `${folderOf(wrong)}x`)
     expect(status).toBe(502)
-    expect(body.error.details).toMatchObject({ reason: 'supplier_unavailable', storage_code: 'NoSuchBucket' })
-  })
-
-  it('returns 502 when the storage rejects the company’s keys', async () => {
-    const wrong = await mintCompanyWithOrder()
-    await giveStorage(wrong, { credentials: { secret_access_key: 'wrong' } })
-    const { status, body } = await ask(action, wrong, `${folderOf(wrong)}x`)
-    expect([status, body.error.details.reason]).toEqual([502, 'supplier_rejected_credentials'])
+    expect(body.error.details).toMatchObject({ reason, ...(code && { storage_code: code }) })
   })
 })

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { request } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
-import { type CompanyWithOrder, fillBucket, giveStorage, mintCompanyWithOrder } from './support.ts'
+import { type CompanyWithOrder, fillBucket, folderOf, giveStorage, mintCompanyWithOrder } from './support.ts'
 
 let company: CompanyWithOrder
 let own: CompanyWithOrder
@@ -41,14 +41,14 @@ describe('network waits', () => {
   })
 
   describe('for one file', () => {
-    const keyOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/x`
+    const keyOf = (of: CompanyWithOrder) => `${folderOf(of)}x`
     const queryOf = (of: CompanyWithOrder) => `?path=${encodeURIComponent(keyOf(of))}`
 
     // Once listed, its own storage is known to the isolate; a file is in each.
     beforeEach(async () => {
       await hopsOf(own, 'GET', '')
       await env.FILES.put(keyOf(company), 'x')
-      await fillBucket(bucket, [{ key: keyOf(own), size: 1, lastModified: '2026-03-02T09:30:00.000Z' }])
+      await fillBucket(bucket, [keyOf(own)])
     })
 
     it('a presigned download looks for it in parallel with the check of the order', async () => {

@@ -1,8 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
+import type { Fault } from '../../../src/simulators/kit.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
-import { type Home, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { look, spoil } from '../../../src/simulators/steer.ts'
+import { type ApiResponse, type Home, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 
 export interface CompanyWithOrder extends TestCompany {
   orderId: number
@@ -18,6 +20,15 @@ export async function mintOrder(company: TestCompany): Promise<number> {
   const order = await company.call('POST', '/orders', { title: 'Jerseys', client_id: client.body.client.id })
   return order.body.project.id
 }
+
+/** Where the keys of the order's files are. */
+export const folderOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/`
+
+export const listFiles = (of: CompanyWithOrder, query = '') => of.call('GET', `/orders/${of.orderId}/files${query}`)
+
+export const pathsOf = ({ body }: ApiResponse): string[] => body.files.map(({ path }: { path: string }) => path)
+
+export const WITHOUT_STORAGE = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: '' }
 
 /** The company's own bucket at the simulator, whose scope has the same name. */
 export async function giveStorage(
@@ -45,12 +56,14 @@ export function scopeUrl(bucket: string): string {
   return `${inject('s3Url')}/t/${bucket}`
 }
 
-export interface SimulatedObject {
-  key: string
-  size: number
-  lastModified: string
-}
+export const setFaults = (bucket: string, ...faults: Fault[]) => spoil(scopeUrl(bucket), ...faults)
 
-export async function fillBucket(bucket: string, objects: SimulatedObject[], options: object = {}): Promise<void> {
-  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, ...options }) })
+export const callCount = async (bucket: string) => (await look(scopeUrl(bucket))).calls.length
+
+export const LAST_MODIFIED = '2026-03-02T09:30:00.000Z'
+
+/** Puts images of three bytes into a bucket, in place of what it had. */
+export async function fillBucket(bucket: string, keys: string[], settings: object = {}): Promise<void> {
+  const objects = keys.map((key) => ({ key, size: 3, lastModified: LAST_MODIFIED, contentType: 'image/png' }))
+  await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, ...settings }) })
 }
