@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { type Home, homeOf, type TestCompany } from './app.ts'
+import { encryptCredentials } from '../../src/kernel/db/credentials.ts'
+import { type Home, homeOf, sql, type TestCompany } from './app.ts'
 
 type Row = Record<string, unknown>
 
@@ -55,4 +56,23 @@ export function addItem(company: TestCompany, invoiceId: number, fields: Row = {
     search_text: 'TEE',
     ...fields,
   })
+}
+
+let lastUpdate = 0
+
+/** Sets a company's integration as a seed does: its `updated_at` rises. */
+export async function integrate(
+  company: TestCompany,
+  kind: 'supplier_a' | 'supplier_b' | 'storage',
+  fields: { base_url: string; credentials: object; settings?: object; enabled?: boolean },
+): Promise<void> {
+  const { base_url, credentials, settings = {}, enabled = true } = fields
+  lastUpdate += 1
+  await sql(
+    `INSERT OR REPLACE INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
+     VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    ...[company.id, kind, Number(enabled), base_url, JSON.stringify(settings)],
+    await encryptCredentials(env.CREDENTIALS_KEY, company.id, kind, credentials),
+    lastUpdate,
+  )
 }

@@ -1,10 +1,10 @@
 import { env } from 'cloudflare:workers'
 import { inject } from 'vitest'
-import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
-import { type ApiResponse, type Home, mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, type Home, mintCompany, type TestCompany } from '../../support/app.ts'
+import { integrate } from '../../support/rows.ts'
 
 export interface CompanyWithOrder extends TestCompany {
   orderId: number
@@ -33,22 +33,16 @@ export const WITHOUT_STORAGE = { ...env, STORAGE_RELAY: '', STORAGE_ENDPOINT: ''
 /** The company's own bucket at the simulator, whose scope has the same name. */
 export async function giveStorage(
   company: TestCompany,
-  options: { enabled?: boolean; credentials?: Partial<typeof S3_KEYS>; settings?: object; endpoint?: string } = {},
+  options: { enabled?: boolean; credentials?: Partial<typeof S3_KEYS>; settings?: object } = {},
 ): Promise<string> {
   const bucket = `bucket-${crypto.randomUUID()}`
   await fillBucket(bucket, [])
-  const credentials = { ...S3_KEYS, ...options.credentials }
-  await sql(
-    `INSERT INTO integrations (company_id, kind, enabled, base_url, settings, credentials, updated_at)
-     VALUES (?, 'storage', ?, ?, ?, ?, 0)
-     ON CONFLICT DO UPDATE SET enabled = excluded.enabled, base_url = excluded.base_url, settings = excluded.settings,
-       credentials = excluded.credentials`,
-    company.id,
-    options.enabled === false ? 0 : 1,
-    options.endpoint ?? scopeUrl(bucket),
-    JSON.stringify({ bucket, region: S3_REGION, ...options.settings }),
-    await encryptCredentials(env.CREDENTIALS_KEY, company.id, 'storage', credentials),
-  )
+  await integrate(company, 'storage', {
+    ...options,
+    base_url: scopeUrl(bucket),
+    settings: { bucket, region: S3_REGION, ...options.settings },
+    credentials: { ...S3_KEYS, ...options.credentials },
+  })
   return bucket
 }
 

@@ -4,8 +4,9 @@ import { BUDGET_MS, isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
 import { request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
+import { moveTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { get, mintShop, type Shop, search, travel, untilCalls, withBinding } from './support.ts'
+import { get, mintShop, type Shop, search, untilCalls } from './support.ts'
 
 const stateOfB = async (shop: Shop, q: string) => (await search(shop, q, { include: 'supplier_b' })).sources.supplier_b
 
@@ -49,19 +50,15 @@ describe('concurrent equal lookups', () => {
 
   it('share a call that ended while the cache was still being read', async () => {
     const shop = await mintShop()
-    let isRead = () => {}
-    const reading = new Promise<void>((resolve) => {
-      isRead = resolve
-    })
-    const slowCache = withBinding('CACHE', {
-      getWithMetadata: (async () => {
-        await reading
-        return { value: null, metadata: null, cacheStatus: null }
-      }) as unknown as KVNamespace['getWithMetadata'],
+    const reading = Promise.withResolvers<void>()
+    const slowCache = wrapBindings(env, async (name, work) => {
+      if (name !== 'CACHE.getWithMetadata') return work()
+      await reading.promise
+      return { value: null, metadata: null, cacheStatus: null }
     })
     const late = search(shop, 'PC61', { include: 'supplier_a' }, slowCache)
     await search(shop, 'PC61', { include: 'supplier_a' })
-    isRead()
+    reading.resolve()
     expect((await late).supplier_a.count).toBe(60)
     expect(await shop.a.calls()).toHaveLength(1)
   })
@@ -112,11 +109,11 @@ describe('a failing supplier', () => {
     expect(await stateOfB(rival, 'tote')).toBe('ok')
 
     // The next failure opens it again.
-    travel(OPEN_MS)
+    moveTime(OPEN_MS)
     await shop.b.setFaults({ status: 500, times: -1 })
     for (let i = 0; i < 3; i++) expect(await stateOfB(shop, 'tote')).toBe('failed')
     expect(await shop.b.calls()).toHaveLength(2 + FAILURES_TO_OPEN)
-    travel(OPEN_MS)
+    moveTime(OPEN_MS)
     await shop.b.setFaults()
     expect(await stateOfB(shop, 'tote')).toBe('ok')
     // Only failures in a row count.
@@ -137,7 +134,7 @@ describe('a failing supplier', () => {
     // Once all of them wait for memory, the wait is over.
     await untilCalls(shop.b, FAILURES_TO_OPEN)
     await scheduler.wait(500)
-    travel(BUDGET_MS.memory)
+    moveTime(BUDGET_MS.memory)
     expect((await failing).map(({ status }) => status)).toEqual(Array(FAILURES_TO_OPEN).fill(502))
     other.release()
     expect(await stateOfB(shop, 'hoodie')).toBe('ok')
@@ -184,10 +181,10 @@ it.each([
   await shop.b.setFaults({ status, headers: { 'retry-after': header() } })
   expect(await stateOfB(shop, 'hoodie')).toBe('failed')
   if (waitMs > 0) {
-    travel(waitMs - 3_000)
+    moveTime(waitMs - 3_000)
     expect(await stateOfB(shop, 'hoodie')).toBe('failed')
     expect(await shop.b.calls()).toHaveLength(1)
-    travel(3_000)
+    moveTime(3_000)
   }
   expect(await stateOfB(shop, 'hoodie')).toBe('ok')
 })

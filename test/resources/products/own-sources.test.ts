@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { mintCompany } from '../../support/app.ts'
+import { issuesOf, mintCompany } from '../../support/app.ts'
 import { addItem, addLine, get, mintInvoice, search } from './support.ts'
 
 const ITEMS = [
@@ -109,9 +109,7 @@ describe('the text', () => {
 
   it('is searched up to 200 characters; a longer one is a 400', async () => {
     expect((await search(company, 'é'.repeat(200))).local_items).toEqual([])
-    const { status, body } = await get(company, `/products/search?q=${'x'.repeat(300)}`)
-    expect(status).toBe(400)
-    expect(body.error.details.issues[0].path).toBe('q')
+    expect(issuesOf(await get(company, `/products/search?q=${'x'.repeat(300)}`))[0]).toBe('q')
   })
 })
 
@@ -229,9 +227,8 @@ describe('include', () => {
   it.each(['everything', 'local,everything', 'LOCAL', 'invoice_item', 'local;lines', 'x'.repeat(300)])(
     'returns 400 for %j',
     async (include) => {
-      const { status, body } = await get(company, `/products/search?include=${encodeURIComponent(include)}`)
-      expect(status).toBe(400)
-      expect(body.error.details.issues[0].path).toMatch(/^include/)
+      const [path] = issuesOf(await get(company, `/products/search?include=${encodeURIComponent(include)}`))
+      expect(path).toMatch(/^include/)
     },
   )
 })
@@ -277,9 +274,7 @@ describe('an invoice item', () => {
   it.each(['', '?id=', '?id=0', '?id=-1', '?id=1.5', '?id=abc', '?id=1e3', '?id=9007199254740992', '?id=1&id=2'])(
     'returns 400 for %j',
     async (query) => {
-      const { status, body } = await get(company, `/products/invoice_item${query}`)
-      expect(status).toBe(400)
-      expect(body.error.details.issues[0].path).toBe('id')
+      expect(issuesOf(await get(company, `/products/invoice_item${query}`))[0]).toBe('id')
     },
   )
 })

@@ -1,13 +1,10 @@
-import { env } from 'cloudflare:workers'
 import { expect, inject, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { searchText } from '../../../src/kernel/db/search.ts'
-import type { SupplierName } from '../../../src/resources/products/contract.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../../src/simulators/supplier-b-catalogue.ts'
-import { type ApiResponse, type Home, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
-import { addItem as addInvoiceItem, insert } from '../../support/rows.ts'
+import { type ApiResponse, type Home, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { addItem as addInvoiceItem, insert, integrate } from '../../support/rows.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
 export const MINUTE_MS = 60_000
@@ -29,16 +26,17 @@ export async function mintShop({ credentials, ...options }: ShopOptions = {}): P
   const company = await mintCompany(options)
   const a = new SupplierScope(inject('supplierAUrl'))
   const b = new SupplierScope(inject('supplierBUrl'))
-  await integrate(company, 'supplier_a', `${a.url}${ENDPOINT_PATH}`, credentials?.supplier_a ?? CREDENTIALS_A)
-  await integrate(company, 'supplier_b', b.url, credentials?.supplier_b ?? CREDENTIALS_B)
-  return { ...company, a, b }
+  const shop = { ...company, a, b }
+  await integrateA(shop, credentials?.supplier_a)
+  await integrateB(shop, credentials?.supplier_b)
+  return shop
 }
 
-/** Sets the company's integration to the simulator's first account. */
-export async function resetIntegration(shop: Shop, kind: SupplierName): Promise<void> {
-  if (kind === 'supplier_a') await integrate(shop, kind, `${shop.a.url}${ENDPOINT_PATH}`, CREDENTIALS_A)
-  else await integrate(shop, kind, shop.b.url, CREDENTIALS_B)
-}
+export const integrateA = (shop: Shop, credentials: object = CREDENTIALS_A, path = ENDPOINT_PATH) =>
+  integrate(shop, 'supplier_a', { base_url: shop.a.url + path, credentials })
+
+export const integrateB = (shop: Shop, credentials: object = CREDENTIALS_B) =>
+  integrate(shop, 'supplier_b', { base_url: shop.b.url, credentials })
 
 /** An item of the company's own catalogue. */
 export async function addItem(
@@ -74,40 +72,6 @@ export async function addLine(
   })
 }
 
-let lastUpdate = 0
-
-/** Sets a company's integration, as a seed does: its `updated_at` rises. */
-export async function integrate(
-  company: TestCompany,
-  kind: SupplierName,
-  baseUrl: string,
-  credentials: object,
-  enabled = true,
-): Promise<void> {
-  lastUpdate += 1
-  await sql(
-    `INSERT OR REPLACE INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-     VALUES (?, ?, ?, ?, ?, ?)`,
-    company.id,
-    kind,
-    enabled ? 1 : 0,
-    baseUrl,
-    await encryptCredentials(env.CREDENTIALS_KEY, company.id, kind, credentials),
-    lastUpdate,
-  )
-}
-
-export async function setEnabled(company: TestCompany, kind: SupplierName, enabled: boolean): Promise<void> {
-  lastUpdate += 1
-  await sql(
-    'UPDATE integrations SET enabled = ?, updated_at = ? WHERE company_id = ? AND kind = ?',
-    enabled ? 1 : 0,
-    lastUpdate,
-    company.id,
-    kind,
-  )
-}
-
 /** Searches, with other bindings where they are given, and expects 200. */
 export async function search(
   of: TestCompany,
@@ -124,27 +88,7 @@ export async function get(of: TestCompany, path: string, bindings?: Env): Promis
   return send(request(of.token, 'GET', path), bindings ? { env: bindings } : {})
 }
 
-/** Moves the Worker's clock; timers stay real. Undone by `vi.useRealTimers()`. */
-export function travel(ms: number): void {
-  const now = Date.now() + ms
-  vi.useFakeTimers({ toFake: ['Date'], now })
-}
-
 /** Waits for work after a response: until a supplier has been called so often. */
 export async function untilCalls(scope: SupplierScope, count: number): Promise<void> {
   await vi.waitFor(async () => expect(await scope.calls()).toHaveLength(count), { timeout: 30_000, interval: 20 })
 }
-
-/** The Worker's bindings, some methods of one replaced. */
-export function withBinding<K extends 'CACHE' | 'DB'>(name: K, methods: Partial<Env[K]>): Env {
-  const target = env[name]
-  const replaced = new Proxy(target, {
-    get: (_, key) => {
-      const value: unknown = Reflect.get(methods, key) ?? Reflect.get(target, key, target)
-      return typeof value === 'function' ? value.bind(target) : value
-    },
-  })
-  return { ...env, [name]: replaced }
-}
-
-export const never = () => new Promise<never>(() => {})

@@ -48,6 +48,8 @@ function row(fields: string): string {
   return `<listResponse><productBasicInfo>${fields}</productBasicInfo></listResponse>`
 }
 
+const ONE_ROW = envelope(row('<style>K500</style>'))
+
 describe('supplier_a', () => {
   it('returns the 558 rows of the large style', async () => {
     const { supplier } = connect()
@@ -179,30 +181,15 @@ describe('supplier_a', () => {
     ['a fault with 200', 200, fault('no data found in request'), UNAVAILABLE],
     ['a fault about the login', 500, fault('Authentication required'), REJECTED],
     ['a fault that says nothing', 500, fault(''), UNAVAILABLE],
-    ['a valid response with a wrong status', 500, envelope(row('<style>K500</style>')), UNAVAILABLE],
+    ['a valid response with a wrong status', 500, ONE_ROW, UNAVAILABLE],
     ['a response without a return', 200, envelope('', 'other'), UNAVAILABLE],
     ['another document', 200, '<other><return/></other>', UNAVAILABLE],
     ['an entity bomb', 200, bomb, UNAVAILABLE],
-    [
-      'a harmless document type',
-      200,
-      envelope(row('<style>K500</style>')).replace('?>', '?><!DOCTYPE x>'),
-      UNAVAILABLE,
-    ],
-    [
-      '20 MiB of a valid response',
-      200,
-      envelope(row('<style>K500</style>')) + ' '.repeat(20 * 1024 * 1024),
-      UNAVAILABLE,
-    ],
+    ['a harmless document type', 200, ONE_ROW.replace('?>', '?><!DOCTYPE x>'), UNAVAILABLE],
+    ['20 MiB of a valid response', 200, ONE_ROW + ' '.repeat(20 * 1024 * 1024), UNAVAILABLE],
     ['an entity declaration in lower case', 200, '<!entity a "b"><a/>', UNAVAILABLE],
     ['an undeclared entity', 200, envelope('<message>&nbsp;</message>'), UNAVAILABLE],
-    [
-      'a body cut in the middle, its length right',
-      200,
-      envelope(row('<style>K500</style>')).slice(0, -60),
-      UNAVAILABLE,
-    ],
+    ['a body cut in the middle, its length right', 200, ONE_ROW.slice(0, -60), UNAVAILABLE],
     ['tags without end', 200, '<a>'.repeat(100_000), UNAVAILABLE],
     ['more rows than any style has', 200, envelope('<listResponse/>'.repeat(10_001)), UNAVAILABLE],
     ['rows without a style', 200, envelope(row('<color>Red</color>')), UNAVAILABLE],
