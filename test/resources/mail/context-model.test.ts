@@ -92,6 +92,13 @@ describe('a thread context', () => {
         const id = ids()[name as keyof typeof clients]
         return [id, String(id), `${id} `, -id, `0${id}`, 'abc'][form] ?? null
       })
+    const idText = (ids: () => typeof clients) =>
+      fc.option(
+        idOfList(ids).map((make) => () => {
+          const id = make()
+          return id && String(id)
+        }),
+      )
     const company = fc.constantFrom<() => Json>(
       () => me.id,
       () => String(me.id),
@@ -113,8 +120,8 @@ describe('a thread context', () => {
     const list = (ids: () => typeof clients) => fc.oneof(fc.array(element(ids), { maxLength: 5 }), element(ids))
     const context = fc.record({
       isMine: fc.boolean(),
-      client_id: fc.option(idOfList(() => clients)),
-      selected_order_id: fc.option(idOfList(() => orders)),
+      client_id: idText(() => clients),
+      selected_order_id: idText(() => orders),
       client_data: fc.option(
         fc.record(
           namesOf(() => clients),
@@ -131,20 +138,8 @@ describe('a thread context', () => {
       fc.asyncProperty(fc.array(context, { minLength: 1, maxLength: 4 }), async (generated) => {
         const contexts = generated.map((each) => fill(each) as unknown as Generated)
         const legacyId = freshThreadId()
-        for (const { isMine, client_id, selected_order_id, ...rest } of contexts) {
-          const ids = {
-            client_id: client_id && String(client_id),
-            selected_order_id: selected_order_id && String(selected_order_id),
-          }
-          await store(isMine ? me : other, legacyId, { ...rest, ...ids })
-        }
-        const wanted = expected(
-          contexts.map((each) => ({
-            ...each,
-            client_id: each.client_id && String(each.client_id),
-            selected_order_id: each.selected_order_id && String(each.selected_order_id),
-          })),
-        )
+        for (const { isMine, ...each } of contexts) await store(isMine ? me : other, legacyId, each)
+        const wanted = expected(contexts)
         const response = await read(me, legacyId)
         if (wanted === 404) expect(response).toBe(404)
         else expect(response).toMatchObject(wanted)

@@ -28,63 +28,35 @@ describe('a thread context', () => {
     })
   })
 
-  it('has null for missing fields', async () => {
-    expect(await seen({ client_id: String(clients.mine) })).toMatchObject({
-      sender_email: null,
-      client_data: null,
-      clients_data: null,
-      orders_data: null,
-      selected_order_id: null,
-      participant_emails: null,
-      participants_data: null,
-    })
-  })
-
-  it('returns 404 for an unknown legacy id', async () => {
-    expect(await read(me, freshThreadId())).toBe(404)
-  })
-
   it('returns numbers exactly as stored', async () => {
     const legacyId = freshThreadId()
     const text = `[{"id":${orders.mine},"n":12345678901234567890,"f":1e400}]`
     await store(me, legacyId, { client_id: String(clients.mine), orders_data: text }, true)
     expect((await sendText(me, 'GET', `/mail/threads/${legacyId}`)).text).toContain(`"orders_data":${text}`)
   })
-})
 
-describe('a thread context', () => {
   /** What the model of any contents (`context-model.test.ts`) does not try. */
-  const cases: [string, () => Context, boolean][] = [
-    ['a client id that is none', () => ({ client_id: `${clients.mine}x` }), false],
-    ['a client id with zeros before it', () => ({ client_id: `0${clients.mine}` }), false],
-    ['a client id with a fraction', () => ({ client_id: `${clients.mine}.0` }), false],
-    ['an element without an id', () => ({ orders_data: [{ title: 'x' }, null, [orders.mine]] }), false],
-    ['its client’s id as an order', () => ({ orders_data: [{ id: clients.mine }] }), false],
-    ['its order’s id deeper in an element', () => ({ orders_data: [{ order: { id: orders.mine } }] }), false],
-    ['its order’s id in another part', () => ({ clients_data: [{ id: orders.mine }] }), false],
-    ['its client’s id in another part', () => ({ client_data: { id: clients.mine } }), false],
-    ['true as an order id', () => ({ orders_data: [{ id: true }, true] }), false],
-    ['its company id', () => ({ client_data: { company_id: me.id } }), true],
-    ['its company id in the other spelling', () => ({ orders_data: [{ a: { companyId: me.id } }] }), true],
-    ['its company id, deep', () => ({ participants_data: [[{ a: { b: [{ company_id: me.id }] } }]] }), true],
-    ['its company id among addresses', () => ({ participant_emails: { company_id: me.id } }), true],
-    [
-      'its company id beside another’s',
-      () => ({ client_data: { company_id: other.id, a: { company_id: me.id } } }),
-      true,
-    ],
-    [
-      'its company id under another name',
-      () => ({ client_data: { companyid: me.id, company: me.id, id: me.id } }),
-      false,
-    ],
-    ['its company id inside a text', () => ({ client_data: { note: `"company_id":${me.id}` } }), false],
-    ['its company id as the start of another', () => ({ client_data: { company_id: me.id * 10 + 1 } }), false],
-    ['its company id in a list', () => ({ client_data: { company_id: [me.id] } }), false],
-  ]
-
-  it.each(cases)('is found only when tied to the company: %s', async (_, context, isTied) => {
-    const response = await seen(context())
+  it.each<[string, Context, boolean]>([
+    ['a client id that is none', { client_id: `${clients.mine}x` }, false],
+    ['a client id with zeros before it', { client_id: `0${clients.mine}` }, false],
+    ['a client id with a fraction', { client_id: `${clients.mine}.0` }, false],
+    ['an element without an id', { orders_data: [{ title: 'x' }, null, [orders.mine]] }, false],
+    ['its client’s id as an order', { orders_data: [{ id: clients.mine }] }, false],
+    ['its order’s id deeper in an element', { orders_data: [{ order: { id: orders.mine } }] }, false],
+    ['its order’s id in another part', { clients_data: [{ id: orders.mine }] }, false],
+    ['its client’s id in another part', { client_data: { id: clients.mine } }, false],
+    ['true as an order id', { orders_data: [{ id: true }, true] }, false],
+    ['its company id', { client_data: { company_id: me.id } }, true],
+    ['its company id in the other spelling', { orders_data: [{ a: { companyId: me.id } }] }, true],
+    ['its company id, deep', { participants_data: [[{ a: { b: [{ company_id: me.id }] } }]] }, true],
+    ['its company id among addresses', { participant_emails: { company_id: me.id } }, true],
+    ['its company id beside another’s', { client_data: { company_id: other.id, a: { company_id: me.id } } }, true],
+    ['its company id under another name', { client_data: { companyid: me.id, company: me.id, id: me.id } }, false],
+    ['its company id inside a text', { client_data: { note: `"company_id":${me.id}` } }, false],
+    ['its company id as the start of another', { client_data: { company_id: me.id * 10 + 1 } }, false],
+    ['its company id in a list', { client_data: { company_id: [me.id] } }, false],
+  ])('is found only when tied to the company: %s', async (_, context, isTied) => {
+    const response = await seen(context)
     if (isTied) expect(response).toHaveProperty('thread_id')
     else expect(response).toBe(404)
   })
