@@ -85,18 +85,14 @@ describe('a stored thread', () => {
       '"labels":["\\u0000","\\udfff","é"]',
     ]
     const id = freshThreadId()
-    const body = `{"account_email":"${MAILBOX}","messages":[],${fields}}`
+    const put = (messages: string, sent: string[]) =>
+      sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":${messages},${sent}}`)
     for (const response of [
-      await sendText(company, 'PUT', threadPath(id), body),
+      await put('[]', fields),
       await sendText(company, 'GET', threadPath(id, MAILBOX)),
       // A text that is left out is returned as stored.
-      await sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":[],${fields.slice(4)}}`),
-      await sendText(
-        company,
-        'PUT',
-        threadPath(id),
-        `{"account_email":"${MAILBOX}","messages":[{}],${fields.slice(4)}}`,
-      ),
+      await put('[]', fields.slice(4)),
+      await put('[{}]', fields.slice(4)),
     ]) {
       for (const field of fields) expect(response.text).toContain(field)
       expect(() => JSON.parse(response.text)).not.toThrow()

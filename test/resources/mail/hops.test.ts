@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest'
-import { useUp } from '../../kernel/gate/support.ts'
 import { mintCompany, request, sql } from '../../support/app.ts'
 import { type Hop, measureHops } from '../../support/hops.ts'
 import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
@@ -112,16 +111,5 @@ describe('behind the call of the token’s object', () => {
     expect([forbidden.response.status, forbidden.hops]).toEqual([403, [LIMIT]])
     const refused = await measureHops(request(token, 'PUT', threadPath('a%20b'), body))
     expect([refused.response.status, refused.hops]).toEqual([400, [LIMIT]])
-  })
-
-  it('a PUT over the limit waits for the refusal, and for nothing once the isolate knows of it', async () => {
-    const flooder = await mintCompany()
-    const put = () => measureHops(request(flooder.token, 'PUT', threadPath(freshThreadId()), JSON.stringify({})))
-    await put()
-    await useUp(flooder.token)
-    const refused = await put()
-    expect([refused.response.status, refused.depth]).toEqual([429, 1])
-    const again = await put()
-    expect([again.response.status, again.hops]).toEqual([429, []])
   })
 })

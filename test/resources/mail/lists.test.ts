@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest'
-import { sql, type TestCompany } from '../../support/app.ts'
+import { issuesOf, sql, type TestCompany } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, store } from './context-support.ts'
 import { freshThreadId, MAILBOX, sendText, threadPath } from './support.ts'
 
@@ -122,8 +122,7 @@ describe('the list of a mailbox', () => {
     ['a page number', pathOf({ page: 2 }), 'page'],
     ['a cursor that is none', pathOf({ cursor: 'AAAA' }), 'cursor'],
   ])('returns 400 for %s', async (_, path, field) => {
-    const { status, body } = await me.call('GET', path)
-    expect([status, body.error.details.issues[0].path]).toEqual([400, field])
+    expect(issuesOf(await me.call('GET', path))[0]).toBe(field)
   })
 
   it('refuses the cursor of another company, mailbox or filter', async () => {
@@ -144,35 +143,27 @@ describe('the list of a mailbox', () => {
 })
 
 describe('DELETE of an email thread', () => {
-  const read = async (legacyId: string) => (await me.call('GET', threadPath(legacyId, MAILBOX))).status
+  const read = (legacyId: string, etag = '') =>
+    me.call('GET', threadPath(legacyId, MAILBOX), undefined, { 'if-none-match': etag })
   const bytesOf = async () => (await sql('SELECT mail_bytes FROM companies WHERE id = ?', me.id))[0]?.mail_bytes
 
-  it('returns it without its content; GET then returns 404, and PUT restores it', async () => {
+  it('returns it without its content; GET then returns 404, and PUT restores it with another ETag', async () => {
     const legacyId = freshThreadId()
     const messages = [{ body: 'x'.repeat(5_000) }]
     const { body: stored } = await put(legacyId, { subject: 's', messages })
     const bytes = await bytesOf()
+    const etag = (await read(legacyId)).headers.get('etag') ?? ''
     const { status, body } = await remove(legacyId)
     const { messages: _m, participants: _p, labels: _l, ...summary } = stored.email_thread
     expect(status).toBe(200)
     expect(body).toEqual({ email_thread: { ...summary, deleted: true, updated_at: expect.any(String) } })
-    expect(await read(legacyId)).toBe(404)
+    expect((await read(legacyId)).status).toBe(404)
     expect((await remove(legacyId)).status).toBe(404)
     expect(await bytesOf()).toBe(bytes)
     const restored = await put(legacyId, { messages })
     expect(restored.body.email_thread).toMatchObject({ id: stored.email_thread.id, subject: 's', deleted: false })
-    expect(await read(legacyId)).toBe(200)
+    expect((await read(legacyId, etag)).status).toBe(200)
     expect(await bytesOf()).toBe(bytes)
-  })
-
-  it('raises the revision, so that an ETag of before is no longer current', async () => {
-    const legacyId = freshThreadId()
-    await put(legacyId)
-    const etag = (await me.call('GET', threadPath(legacyId, MAILBOX))).headers.get('etag') ?? ''
-    await remove(legacyId)
-    await put(legacyId)
-    const again = await me.call('GET', threadPath(legacyId, MAILBOX), undefined, { 'if-none-match': etag })
-    expect(again.status).toBe(200)
   })
 
   it('is of one mailbox and one company', async () => {
@@ -182,11 +173,6 @@ describe('DELETE of an email thread', () => {
     expect((await remove(legacyId, other)).status).toBe(404)
     expect((await me.call('DELETE', threadPath(legacyId, MAILBOX.toUpperCase()))).status).toBe(200)
     expect((await me.call('GET', threadPath(legacyId, 'b@shop.example'))).status).toBe(200)
-  })
-
-  it('returns 400 without a mailbox', async () => {
-    const { status, body } = await me.call('DELETE', threadPath(freshThreadId()))
-    expect([status, body.error.details.issues[0].path]).toEqual([400, 'account_email'])
   })
 })
 
@@ -298,7 +284,6 @@ describe('the contexts of an order or a client', () => {
     ['an unknown parameter', { order_id: 1, account_email: 'x' }, 'account_email'],
     ['a cursor that is none', { order_id: 1, cursor: 'AAAA' }, 'cursor'],
   ])('need exactly one id: 400 for %s', async (_, options, field) => {
-    const { status, body } = await list(options)
-    expect([status, body.error.details.issues[0].path]).toEqual([400, field])
+    expect(issuesOf(await list(options))[0]).toBe(field)
   })
 })

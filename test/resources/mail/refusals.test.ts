@@ -150,7 +150,7 @@ describe.each(['/mail/threads/ID', `/mail/email-threads/ID?account_email=${MAILB
   },
 )
 
-describe('GET of an email thread', () => {
+describe.each(['GET', 'DELETE'])('%s of an email thread', (method) => {
   it.each([
     ['', ['account_email']],
     ['?account_email=', ['account_email']],
@@ -158,6 +158,6 @@ describe('GET of an email thread', () => {
     [`?account_email=${MAILBOX}&account_email=${MAILBOX}`, ['account_email']],
     [`?account_email=${MAILBOX}&extra=1`, ['extra']],
   ])('returns 400 for the query %j with issues at %j', async (query, paths) => {
-    expect(issuesOf(await company.call('GET', `/mail/email-threads/abc${query}`))).toEqual(paths)
+    expect(issuesOf(await company.call(method, `/mail/email-threads/abc${query}`))).toEqual(paths)
   })
 })
