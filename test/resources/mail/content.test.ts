@@ -3,13 +3,7 @@ import { gunzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { compress, decompress, hashOf } from '../../../src/resources/mail/content.ts'
-
-/** Incompressible bytes. */
-function noise(length: number): Uint8Array {
-  const bytes = new Uint8Array(length)
-  for (let at = 0; at < length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
-  return bytes
-}
+import { noiseBytes } from './support.ts'
 
 const decompressed = async (content: Uint8Array[]) => Buffer.concat(await Array.fromAsync(decompress(content)))
 
@@ -25,7 +19,7 @@ describe('compressed content', () => {
   })
 
   it.each([0, 1, 262_144, 5_000_003])('has %i incompressible bytes', async (length) => {
-    const bytes = noise(length)
+    const bytes = noiseBytes(length)
     const content = await compress([bytes.subarray(0, length / 3), bytes.subarray(length / 3)])
     expect(hashOf([await decompressed(content)])).toBe(hashOf([bytes]))
   })
@@ -39,7 +33,7 @@ describe('compressed content', () => {
     ['cut off', (bytes: Uint8Array) => bytes.subarray(0, -9)],
     ['of another byte', (bytes: Uint8Array) => bytes.map((byte, at) => (at === bytes.length - 100 ? byte ^ 1 : byte))],
   ])('that is %s is an error', async (_, damage) => {
-    const bytes = damage(Buffer.concat(await compress([noise(400_000)])))
+    const bytes = damage(Buffer.concat(await compress([noiseBytes(400_000)])))
     await expect(decompressed([bytes])).rejects.toThrow()
     expect(() => gunzipSync(bytes)).toThrow()
   })

@@ -47,12 +47,27 @@ export async function contentLengthOf(legacyId: string): Promise<number | null> 
   return row?.length ?? null
 }
 
-/** Text of so many characters of base64, which compresses to three quarters. */
-export function noise(length: number): string {
-  const bytes = new Uint8Array(Math.ceil((length * 3) / 4))
-  for (let at = 0; at < bytes.length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
-  return bytes.toBase64().slice(0, length)
+/** Bytes that do not compress. */
+export function noiseBytes(length: number): Uint8Array {
+  const bytes = new Uint8Array(length)
+  for (let at = 0; at < length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))
+  return bytes
 }
+
+/** Text of so many characters of base64, which compresses to three quarters. */
+export const noise = (length: number): string =>
+  noiseBytes(Math.ceil((length * 3) / 4))
+    .toBase64()
+    .slice(0, length)
+
+/** Adds rows of objects that R2 does not have. @param columns SQL of `id` … `remove_at` by `i`, which counts from 1 */
+export const writeObjects = (companyId: number, count: number, columns: string) =>
+  sql(
+    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+     INSERT INTO email_thread_objects (company_id, content_hash, bytes, id, state, thread_id, remove_at)
+     SELECT ?1, 'x', 1, ${columns} FROM n`,
+    ...[companyId, count],
+  )
 
 /** The objects that the one thread with this id names. */
 export async function objectsOf(legacyId: string) {

@@ -5,6 +5,7 @@ import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
+import { writeObjects } from './support.ts'
 
 let company: TestCompany
 
@@ -14,15 +15,7 @@ beforeEach(async () => {
   company = await mintCompany({ home: 'DB' })
 })
 
-/** Writes rows for the numbers from `i` = 1 on. */
-const writeObjects = (count: number, columns: string, companyId: number) =>
-  sql(
-    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
-     INSERT INTO email_thread_objects (company_id, content_hash, bytes, id, state, thread_id, remove_at)
-     SELECT ?1, 'x', 1, ${columns} FROM n`,
-    ...[companyId, count],
-  )
-const addDueObject = ({ id }: TestCompany) => writeObjects(1, "'due-' || ?1, 'replaced', NULL, 1", id)
+const addDueObject = ({ id }: TestCompany) => writeObjects(id, 1, "'due-' || ?1, 'replaced', NULL, 1")
 const dueObjectsOf = ({ id }: TestCompany) =>
   sql("SELECT id FROM email_thread_objects WHERE company_id = ? AND id LIKE 'due-%'", id)
 
@@ -30,7 +23,7 @@ it.each(['read_only', 'moved', 'writable'])(
   'is not held up by more than it takes at once of a company that is %s',
   async (state) => {
     const { id: moving } = await mintCompany({ home: 'DB' })
-    await writeObjects(2_600, `'${state}-' || i, 'replaced', NULL, 0`, moving)
+    await writeObjects(moving, 2_600, `'${state}-' || i, 'replaced', NULL, 0`)
     const guard = { company_id: moving, state, destination: 'DB_TWO', slot: 0, read_only_at: Date.now() }
     await insert('company_guards', guard)
     await addDueObject(company)
@@ -57,8 +50,8 @@ it('reads few rows beside a company with much mail, where SQLite has no statisti
      SELECT ?, 'x@y.example', 0, 0, 'x', 1, 1, 0, 0, 'full-' || i, 'full-' || i FROM n`,
     id,
   )
-  await writeObjects(5_000, "'full-' || i, 'replaced', NULL, 9e15", id)
-  await writeObjects(5_000, "'of-full-' || i, 'stored', 'full-' || i, NULL", id)
+  await writeObjects(id, 5_000, "'full-' || i, 'replaced', NULL, 9e15")
+  await writeObjects(id, 5_000, "'of-full-' || i, 'stored', 'full-' || i, NULL")
   expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl LIKE 'email%'")).toEqual([])
   // A range of an index ends with the next row, where there is one.
   expect(await measure()).toBeLessThanOrEqual(alone + 10)
