@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
+import { call, mintCompany, mintToken } from '../../support/app.ts'
 import { type Context, clients, makeCompanies, me, orders, other, read, seen, store } from './context-support.ts'
 import { freshThreadId, sendText } from './support.ts'
 
@@ -67,21 +67,5 @@ describe('a thread context', () => {
     const first = { ...me, id: 1, token: await mintToken(1) }
     await store(first, legacyId, { client_data: { company_id: true } })
     expect((await call(first.token, 'GET', `/mail/threads/${legacyId}`)).status).toBe(404)
-  })
-})
-
-describe('of several contexts with one legacy id', () => {
-  it('each company gets its own newest tied one', async () => {
-    const legacyId = freshThreadId()
-    const old = await store(me, legacyId, { client_id: String(clients.mine), updated_at: 1_000 })
-    const middle = await store(me, legacyId, { orders_data: [{ id: orders.mine }], updated_at: 2_000 })
-    const same = await store(me, legacyId, { orders_data: [{ id: orders.both }], updated_at: 2_000 })
-    await store(me, legacyId, { client_id: String(clients.theirs), updated_at: 3_000 })
-    const theirs = await store(other, legacyId, { client_id: String(clients.theirs), updated_at: 1_000 })
-    await store(other, legacyId, { client_id: String(clients.mine), updated_at: 4_000 })
-    expect((await read(me, legacyId)).thread_id).toBe(same)
-    expect((await read(other, legacyId)).thread_id).toBe(theirs)
-    await sql('DELETE FROM thread_contexts WHERE thread_id IN (?, ?)', middle, same)
-    expect((await read(me, legacyId)).thread_id).toBe(old)
   })
 })
