@@ -242,6 +242,10 @@ export function issuesOf(response: Pick<ApiResponse, 'status' | 'body'>): string
   return response.body.error.details.issues.map((issue: { path: string }) => issue.path)
 }
 
+/** Each value with its field, of a table that has the values of a field in one row. */
+export const eachValue = (rows: [field: string, ...values: unknown[]][]) =>
+  rows.flatMap(([field, ...values]) => values.map((value): [string, unknown] => [field, value]))
+
 export async function bodyOf(response: Response): Promise<ApiResponse> {
   // workerd warns of `text()` on lines of JSON.
   const text = new TextDecoder().decode(await response.arrayBuffer())
