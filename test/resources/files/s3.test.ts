@@ -52,33 +52,20 @@ const list = (inside: string) => `<?xml version="1.0"?><ListBucketResult xmlns="
 const end = '<IsTruncated>false</IsTruncated>'
 const url = '<EncodingType>url</EncodingType>'
 
+const more = '<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b=</NextContinuationToken>'
+const unknown = '<CommonPrefixes><Prefix>p</Prefix><Size>9</Size></CommonPrefixes>'
+const owned = object.replace('<Contents>', '<Contents><Owner><Key>wrong</Key></Owner>')
+
 describe('readObjectList', () => {
-  it('reads objects and decodes their keys', () => {
-    expect(readObjectList(list(`${end}${url}${object}`))).toEqual({
-      files: [{ key: 'a+b c d', sizeBytes: 3, changedAt: Date.parse('2026-03-02T09:30:00.000Z') }],
-      cursor: null,
-    })
-  })
-
-  it('does not decode keys that the storage did not encode', () => {
-    expect(readObjectList(list(`${end}${object}`)).files[0]?.key).toBe('a%2Bb+c%20d')
-  })
-
-  it('reads an empty list', () => {
-    expect(readObjectList(list(end))).toEqual({ files: [], cursor: null })
-  })
-
-  it('reads the continuation token of the next page', () => {
-    const more = '<IsTruncated>true</IsTruncated><NextContinuationToken>a&amp;b=</NextContinuationToken>'
-    expect(readObjectList(list(more)).cursor).toBe('a&b=')
-  })
-
-  it('ignores unknown elements with known names inside', () => {
-    const other = '<Contents><Owner><Key>wrong</Key></Owner>'
-    const xml = list(
-      `${end}<CommonPrefixes><Prefix>p</Prefix><Size>9</Size></CommonPrefixes>${object.replace('<Contents>', other)}`,
-    )
-    expect(readObjectList(xml).files.map(({ key }) => key)).toEqual(['a%2Bb+c%20d'])
+  it.each<[string, string, string[], string | null]>([
+    ['keys that the storage has encoded', `${end}${url}${object}`, ['a+b c d'], null],
+    ['keys that the storage has not encoded', `${end}${object}`, ['a%2Bb+c%20d'], null],
+    ['an empty list', end, [], null],
+    ['the continuation token of the next page', more, [], 'a&b='],
+    ['objects among unknown elements with known names inside', `${end}${unknown}${owned}`, ['a%2Bb+c%20d'], null],
+  ])('reads %s', (_, inside, keys, cursor) => {
+    const file = { sizeBytes: 3, changedAt: Date.parse('2026-03-02T09:30:00.000Z') }
+    expect(readObjectList(list(inside))).toEqual({ files: keys.map((key) => ({ key, ...file })), cursor })
   })
 
   it.each([
