@@ -67,16 +67,12 @@ describe.each(names)('%s', (name) => {
     })
     expect(result.local_items).toHaveLength(1)
     if (name === 'supplier_a') expect(result.supplier_a).toMatchObject({ style: q, count: 0, summary: null })
-    await expectNothingCached(shop)
-  }
-
-  /** The next call is a real one, once the supplier may be called again. */
-  async function expectNothingCached(shop: Shop) {
+    // Nothing is cached: the next call is a real one, once the supplier may be called again.
     await scopeOf(shop, name).setFaults()
     moveTime(MINUTE_MS)
-    const result = await search(shop, q)
-    expect(result.sources[name]).toBe('ok')
-    expect(itemsOf(result)).not.toEqual([])
+    const next = await search(shop, q)
+    expect(next.sources[name]).toBe('ok')
+    expect(itemsOf(next)).not.toEqual([])
   }
 
   it.each(FAULTS)('%s: search reports the source as failed and returns the others', async (_, fault) => {
