@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { putEmailThread } from '../../../src/resources/mail/contract.ts'
-import { eachValue, issuesOf, mintCompany, request, send } from '../../support/app.ts'
+import { eachValue, issuesOf, mintCompany } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, threadPath } from './support.ts'
 
 const LIMIT_BYTES = 26_214_400
@@ -68,42 +68,9 @@ describe('PUT of an email thread', () => {
     },
   )
 
-  it('refuses a body that is not UTF-8 or has another media type', async () => {
-    const sendBody = (body: BodyInit, type: string) =>
-      send(
-        new Request(request(company.token, 'PUT', threadPath(freshThreadId()), '{}'), {
-          body,
-          headers: { authorization: `Bearer ${company.token}`, 'content-type': type },
-        }),
-      )
-    const latin1 = Uint8Array.from('{"account_email":"a@b.example","messages":[{"a":"\xe9"}]}', (c) => c.charCodeAt(0))
-    expect((await sendBody(latin1, 'application/json')).status).toBe(400)
-    expect((await sendBody(JSON.stringify(VALID), 'text/plain')).status).toBe(415)
-    expect((await sendBody(JSON.stringify(VALID), 'application/json; charset=utf-8')).status).toBe(200)
-  })
-
-  it('returns 413 for a body over the limit, announced or not, without reading it endlessly', async () => {
+  it('returns 413 for a body over the limit', async () => {
     const response = await put(`{"x":"${'y'.repeat(LIMIT_BYTES)}"}`)
     expect(response).toMatchObject({ status: 413, body: { error: { details: { limit_bytes: LIMIT_BYTES } } } })
-
-    let pulled = 0
-    const endless = new ReadableStream<Uint8Array>({
-      pull(controller) {
-        pulled += 1_000_000
-        controller.enqueue(new Uint8Array(1_000_000).fill(32))
-        if (pulled > 8 * LIMIT_BYTES) controller.close()
-      },
-    })
-    const streamed = await send(
-      new Request(`https://api.test/api/v1${threadPath(freshThreadId())}`, {
-        method: 'PUT',
-        body: endless,
-        headers: { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' },
-      }),
-    )
-    expect(streamed.status).toBe(413)
-    // Up to 64 MiB over the limit are read and discarded, so that the caller can read the response.
-    expect(pulled).toBeLessThan(LIMIT_BYTES + 67_108_864 + 5_000_000)
   })
 
   it('accepts a body of exactly the limit', async () => {
