@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { clients, JSON_COLUMNS, makeCompanies, me, orders, seen, store, tied } from './context-support.ts'
+import { clients, JSON_COLUMNS, makeCompanies, me, orders, seen, store } from './context-support.ts'
 
 await makeCompanies()
 
@@ -7,7 +7,8 @@ describe('data of another company in a thread context', () => {
   // Other forms are in the model of any contents.
   it('is removed from a list of bare ids; elements without an id stay, in order', async () => {
     const list = [orders.theirs, orders.mine, String(orders.mine), null, 'x', 1.5, [orders.theirs], true, {}]
-    expect((await seen({ ...tied(), orders_data: list })).orders_data).toEqual([
+    const tie = { participants_data: [{ company_id: me.id }] }
+    expect((await seen({ ...tie, orders_data: list })).orders_data).toEqual([
       orders.mine,
       String(orders.mine),
       null,

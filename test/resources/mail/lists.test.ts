@@ -211,13 +211,11 @@ describe('the contexts of an order or a client', () => {
 
   it('are those that are linked to it, as GET gives them', async () => {
     const [byOrder, byClient, byClients, both] = [freshThreadId(), freshThreadId(), freshThreadId(), freshThreadId()]
-    await me.call('PUT', `/mail/threads/${byOrder}`, { orders_data: [{ id: orders.both }, { id: orders.mine }] })
-    await me.call('PUT', `/mail/threads/${byClient}`, { client_id: clients.mine })
-    await me.call('PUT', `/mail/threads/${byClients}`, {
-      clients_data: [{ id: clients.mine }],
-      orders_data: [{ id: orders.both }],
-    })
-    await me.call('PUT', `/mail/threads/${both}`, { client_id: clients.mine, orders_data: [{ id: orders.mine }] })
+    const link = (legacyId: string, body: object) => me.call('PUT', `/mail/threads/${legacyId}`, body)
+    await link(byOrder, { orders_data: [{ id: orders.both }, { id: orders.mine }] })
+    await link(byClient, { client_id: clients.mine })
+    await link(byClients, { clients_data: [{ id: clients.mine }], orders_data: [{ id: orders.both }] })
+    await link(both, { client_id: clients.mine, orders_data: [{ id: orders.mine }] })
     expect(await idsOf({ order_id: orders.mine })).toEqual([byOrder, both].sort())
     expect(await idsOf({ order_id: orders.both })).toEqual([byOrder, byClients].sort())
     expect(await idsOf({ client_id: clients.mine })).toEqual([byClient, byClients, both].sort())
@@ -225,7 +223,7 @@ describe('the contexts of an order or a client', () => {
     for (const context of body.data) {
       expect(context).toEqual((await me.call('GET', `/mail/threads/${context.legacy_thread_id}`)).body)
     }
-    await me.call('PUT', `/mail/threads/${both}`, { client_id: clients.both })
+    await link(both, { client_id: clients.both })
     await me.call('DELETE', `/mail/threads/${byOrder}`)
     expect(await idsOf({ order_id: orders.mine })).toEqual([])
     expect(await idsOf({ client_id: clients.mine })).toEqual([byClient, byClients].sort())
