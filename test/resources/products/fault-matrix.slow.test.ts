@@ -54,7 +54,11 @@ function scopeOf(shop: Shop, name: SupplierName) {
 describe.each(names)('%s', (name) => {
   const { q, info, itemsOf, unknown, reset, badCredentials } = SUPPLIERS[name]
 
-  async function expectFailed(shop: Shop, result: Found) {
+  it.each(FAULTS)('%s: search reports the source as failed and returns the others', async (_, fault) => {
+    const shop = await mintShop()
+    await addItem(shop, { title: q })
+    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
+    const result = await search(shop, q)
     expect(itemsOf(result)).toEqual([])
     expect(result.sources[name]).toBe('failed')
     expect({ ...result.sources, [name]: '' }).toEqual({
@@ -73,13 +77,6 @@ describe.each(names)('%s', (name) => {
     const next = await search(shop, q)
     expect(next.sources[name]).toBe('ok')
     expect(itemsOf(next)).not.toEqual([])
-  }
-
-  it.each(FAULTS)('%s: search reports the source as failed and returns the others', async (_, fault) => {
-    const shop = await mintShop()
-    await addItem(shop, { title: q })
-    await scopeOf(shop, name).setFaults({ ...fault, times: -1 })
-    await expectFailed(shop, await search(shop, q))
   })
 
   it.each(FAULTS)('%s: product info returns 502', async (_, fault) => {

@@ -75,13 +75,8 @@ describe('the text', () => {
   })
 
   it('returns the newest items and no lines when it is blank or left out', async () => {
-    for (const path of [
-      '/products/search',
-      '/products/search?q=',
-      '/products/search?q=%20%09',
-      '/products/search?q=%00%1f',
-    ]) {
-      const { status, body } = await get(company, path)
+    for (const query of ['', '?q=', '?q=%20%09', '?q=%00%1f']) {
+      const { status, body } = await get(company, `/products/search${query}`)
       expect(status).toBe(200)
       expect(idsOf(body.local_items)).toEqual([6, 5, 4, 3, 2, 1])
       expect(body).toMatchObject({ invoice_lines: [], supplier_b_styles: [] })

@@ -147,16 +147,12 @@ describe('supplier_b products', () => {
     expect(await supplier.productsOfStyle(styleId)).toHaveLength(count)
   })
 
-  it.each([['B1'], ['../styles'], ['a b+c'], ['%2e%2e'], ['?fields=x']])(
-    'returns no products for the SKU %s',
-    async (sku) => {
-      const { scope, supplier } = connect()
-      expect(await supplier.productBySku(sku)).toEqual([])
-      expect((await scope.calls())[0]?.path.startsWith(`/v2/products/${encodeURIComponent(sku)}?fields=sku,`)).toBe(
-        true,
-      )
-    },
-  )
+  it.each(['B1', '../styles', 'a b+c', '%2e%2e', '?fields=x'])('returns no products for the SKU %s', async (sku) => {
+    const { scope, supplier } = connect()
+    expect(await supplier.productBySku(sku)).toEqual([])
+    const [call] = await scope.calls()
+    expect(call?.path.startsWith(`/v2/products/${encodeURIComponent(sku)}?fields=sku,`)).toBe(true)
+  })
 
   it.each(['1,2', ',', '', '  ', '.', '..', 'a\nb', 'x'.repeat(101)])('never sends the id %j', async (id) => {
     const { scope, supplier } = connect()
@@ -175,9 +171,7 @@ describe('supplier_b products', () => {
     const known = new Set([...Object.keys(STYLES[0] ?? {}), ...Object.keys(productsOf(STYLES[0] ?? fail())[0] ?? {})])
     const requested = [search, products].flatMap((path) => path?.split('fields=')[1]?.split(',') ?? [])
     expect(requested).toHaveLength(9 + 28)
-    for (const field of requested) {
-      expect(known).toContain(field)
-    }
+    expect(requested.filter((field) => !known.has(field))).toEqual([])
   })
 })
 
