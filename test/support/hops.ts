@@ -3,6 +3,7 @@ import { env } from 'cloudflare:workers'
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
+import { request } from './app.ts'
 import { wrapBindings } from './wrap-bindings.ts'
 
 /** One wait for the network, and after how many waits of the same request it could begin. */
@@ -47,6 +48,15 @@ export async function measureHops(sent: Request, bindings: Env = env, api: Pick<
     globalThis.fetch = fetchBefore
   }
 }
+
+/** The status of a request, and its hops, each with its depth. */
+export async function hopsOf(...input: Parameters<typeof request>): Promise<[status: number, ...hops: string[]]> {
+  const { response, hops } = await measureHops(request(...input))
+  return [response.status, ...hops.map(({ name, depth }) => `${depth} ${name}`).sort()]
+}
+
+/** The call of the token's object. */
+export const ADMIT = '1 RATE_LIMITER.admit'
 
 class Counter {
   private readonly hops: (Hop & { ended: boolean })[] = []

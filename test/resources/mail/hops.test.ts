@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { mintCompany, request, sql } from '../../support/app.ts'
-import { type Hop, measureHops } from '../../support/hops.ts'
+import { mintCompany, sql } from '../../support/app.ts'
+import { ADMIT, hopsOf } from '../../support/hops.ts'
 import { freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
 
-const company = await mintCompany()
-const token: string = company.token
-await measureHops(request(token, 'GET', '/mail/threads/warm'))
+const { token, call } = await mintCompany()
+await hopsOf(token, 'GET', '/mail/threads/warm')
 
 const SMALL = [{ a: 1 }]
 const LARGE = [{ body_html: 'x'.repeat(2_000_000) }]
@@ -14,102 +13,79 @@ const IN_R2 = [{ body_html: noise(2_000_000) }]
 /** Every request that comes over the network has a Content-Length. */
 function put(legacyId: string, messages: object[]) {
   const body = JSON.stringify({ account_email: MAILBOX, messages })
-  return measureHops(request(token, 'PUT', threadPath(legacyId), body, { 'content-length': String(body.length) }))
+  return hopsOf(token, 'PUT', threadPath(legacyId), body, { 'content-length': String(body.length) })
 }
 
-const LIMIT: Hop = { name: 'RATE_LIMITER.admit', depth: 1 }
+const get = (legacyId: string, etag = '') =>
+  hopsOf(token, 'GET', threadPath(legacyId, MAILBOX), undefined, { 'if-none-match': etag })
 
-function inDepths(hops: Hop[]): string[] {
-  return hops.map(({ name, depth }) => `${depth} ${name}`).sort()
-}
+const etagOf = async (legacyId: string) =>
+  (await call('GET', threadPath(legacyId, MAILBOX))).headers.get('etag') ?? expect.fail()
+
+const ONE_BATCH = [200, ADMIT, '2 DB.batch']
+const TWO_BATCHES = [...ONE_BATCH, '3 DB.batch']
 
 describe('behind the call of the token’s object', () => {
   it('GET of a thread waits for one batch', async () => {
     const id = freshThreadId()
     await put(id, LARGE)
-    const { response, hops, depth } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
-    expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch'])
-    expect(depth).toBe(2)
-    const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
-    const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
-    expect([again.response.status, again.depth]).toEqual([304, 2])
+    expect(await get(id)).toEqual(ONE_BATCH)
+    expect(await get(id, await etagOf(id))).toEqual([304, ADMIT, '2 DB.batch'])
   })
 
   it('GET of a thread of more than 192 KB compressed waits for a second batch, when it has the memory', async () => {
     const id = freshThreadId()
-    for (const [length, waits] of [
-      [240_000, ['2 DB.batch']],
-      [280_000, ['2 DB.batch', '3 DB.batch']],
-    ] as const) {
-      await put(id, [{ body_html: noise(length) }])
-      const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
-      expect(response.status).toBe(200)
-      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', ...waits])
-    }
+    await put(id, [{ body_html: noise(240_000) }])
+    expect(await get(id)).toEqual(ONE_BATCH)
+    await put(id, [{ body_html: noise(280_000) }])
+    expect(await get(id)).toEqual(TWO_BATCHES)
   })
 
   it('GET of a thread that R2 holds waits for one batch and for R2, and with its ETag not for R2', async () => {
     const id = freshThreadId()
     await put(id, IN_R2)
-    const { response, hops } = await measureHops(request(token, 'GET', threadPath(id, MAILBOX)))
-    expect(response.status).toBe(200)
-    expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 FILES.get'])
-    const headers = { 'if-none-match': response.headers.get('etag') ?? '' }
-    const again = await measureHops(request(token, 'GET', threadPath(id, MAILBOX), undefined, headers))
-    expect([again.response.status, inDepths(again.hops)]).toEqual([304, ['1 RATE_LIMITER.admit', '2 DB.batch']])
+    expect(await get(id)).toEqual([...ONE_BATCH, '3 FILES.get'])
+    expect(await get(id, await etagOf(id))).toEqual([304, ADMIT, '2 DB.batch'])
   })
 
   it('PUT of content for R2 announces it, writes it and names it: two waits more; unchanged it waits for one batch', async () => {
     const id = freshThreadId()
     await put(id, SMALL)
     for (const messages of [IN_R2, [...IN_R2, {}]]) {
-      const { response, hops } = await put(id, messages)
-      expect(response.status).toBe(200)
-      expect(inDepths(hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 FILES.put', '4 DB.batch'])
+      expect(await put(id, messages)).toEqual([...ONE_BATCH, '3 FILES.put', '4 DB.batch'])
     }
-    expect((await put(id, [...IN_R2, {}])).depth).toBe(2)
+    expect(await put(id, [...IN_R2, {}])).toEqual(ONE_BATCH)
   })
 
   it('PUT waits for one batch, whether it creates, changes or repeats a thread', async () => {
     const id = freshThreadId()
-    for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) {
-      const { response, hops } = await put(id, messages)
-      expect(response.status).toBe(200)
-      expect(hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
-    }
+    for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) expect(await put(id, messages)).toEqual(ONE_BATCH)
   })
 
   it('a large PUT first tries whether its content is stored, unless the isolate knows the thread', async () => {
     const id = freshThreadId()
-    const made = await put(id, LARGE)
-    expect(inDepths(made.hops)).toEqual(['1 RATE_LIMITER.admit', '2 DB.batch', '3 DB.batch'])
+    expect(await put(id, LARGE)).toEqual(TWO_BATCHES)
     // Now the isolate knows the stored hash.
-    for (const messages of [LARGE, [...LARGE, {}]]) {
-      expect((await put(id, messages)).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
-    }
+    for (const messages of [LARGE, [...LARGE, {}]]) expect(await put(id, messages)).toEqual(ONE_BATCH)
     // The isolate does not know the thread by this id.
     const renamed = freshThreadId()
     await sql('UPDATE email_threads SET legacy_thread_id = ? WHERE legacy_thread_id = ?', renamed, id)
-    expect((await put(renamed, [...LARGE, {}])).hops).toEqual([LIMIT, { name: 'DB.batch', depth: 2 }])
+    expect(await put(renamed, [...LARGE, {}])).toEqual(ONE_BATCH)
   })
 
   it('a PUT that repeats what another isolate has replaced needs a second batch', async () => {
     const id = freshThreadId()
     await put(id, SMALL)
     await sql("UPDATE email_threads SET content_hash = 'other' WHERE legacy_thread_id = ?", id)
-    const { response, depth } = await put(id, SMALL)
-    expect([response.status, depth]).toEqual([200, 3])
-    expect((await put(id, SMALL)).depth).toBe(2)
+    expect(await put(id, SMALL)).toEqual(TWO_BATCHES)
+    expect(await put(id, SMALL)).toEqual(ONE_BATCH)
   })
 
   it('a PUT that is forbidden, or whose path is invalid, does not reach the database', async () => {
     const reader = await mintCompany({ permissions: ['mail:read'] })
-    await measureHops(request(reader.token, 'GET', '/mail/threads/warm'))
+    await hopsOf(reader.token, 'GET', '/mail/threads/warm')
     const body = JSON.stringify({ account_email: MAILBOX, messages: LARGE })
-    const forbidden = await measureHops(request(reader.token, 'PUT', threadPath(freshThreadId()), body))
-    expect([forbidden.response.status, forbidden.hops]).toEqual([403, [LIMIT]])
-    const refused = await measureHops(request(token, 'PUT', threadPath('a%20b'), body))
-    expect([refused.response.status, refused.hops]).toEqual([400, [LIMIT]])
+    expect(await hopsOf(reader.token, 'PUT', threadPath(freshThreadId()), body)).toEqual([403, ADMIT])
+    expect(await hopsOf(token, 'PUT', threadPath('a%20b'), body)).toEqual([400, ADMIT])
   })
 })
