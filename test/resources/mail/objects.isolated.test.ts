@@ -52,13 +52,11 @@ describe('content over a megabyte compressed', () => {
     expect(body.email_thread).toMatchObject(thread)
     expect((await read(id)).body).toEqual(body)
     expect(await contentLengthOf(id)).toBe(null)
-    const [row] = await sql<{ content_hash: string }>(
-      'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
-      id,
-    )
+    const [row] = await sql('SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?', id)
     const [object] = await objectsOf(id)
-    expect(await storedObjects(company.id)).toEqual([`mail/${company.id}/${row?.content_hash}/${object?.id}`])
-    expect((await env.FILES.head(`mail/${company.id}/${row?.content_hash}/${object?.id}`))?.size).toBe(object?.bytes)
+    const key = `mail/${company.id}/${row?.content_hash}/${object?.id}`
+    expect(await storedObjects(company.id)).toEqual([key])
+    expect((await env.FILES.head(key))?.size).toBe(object?.bytes)
   })
 
   it('of more than four megabytes compressed is returned as it was sent', async () => {

@@ -110,10 +110,7 @@ describe('a PUT of stored content', () => {
   it('does not write it even where the isolate knows another hash', async () => {
     const id = freshThreadId()
     await put(id, { messages: [{ a: 1 }] })
-    const [before] = await sql<{ content_hash: string }>(
-      'SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?',
-      id,
-    )
+    const [before] = await sql('SELECT content_hash FROM email_threads WHERE legacy_thread_id = ?', id)
     // The isolate remembers another hash.
     await update(id, "content_hash = 'other'")
     await read(id)

@@ -7,6 +7,8 @@ const LOGIN =
   `<arg1><customerNumber>${A.customer_number}</customerNumber><userName>${A.username}</userName>` +
   `<userPassword>${A.password.replaceAll('&', '&amp;').replaceAll('<', '&lt;')}</userPassword></arg1>`
 
+const styleOf = (fields: string) => `<arg0>${fields}</arg0>`
+
 async function callA(content: string, headers: Record<string, string> = {}, namespace = NAMESPACE): Promise<string> {
   const operation = 'getProductInfoByStyleColorSize'
   const response = await fetch(new SupplierScope(inject('supplierAUrl')).url + ENDPOINT_PATH, {
@@ -33,10 +35,10 @@ async function callB(path: string, login = `${B.account_number}:${B.api_key}`): 
 
 describe('the supplier_a simulator', () => {
   it.each([
-    ['a style with its prefix matches', '<arg0><style>PC61</style></arg0>', '200 115 rows'],
-    ['a colour by its catalogue name', '<arg0><color>Athletic Hthr</color><style>K500</style></arg0>', '200 9 rows'],
-    ['a size', '<arg0><color>Jet Black</color><size>S</size><style>K500</style></arg0>', '200 1 rows'],
-    ['two at once', '<arg0><style>TOTE</style></arg0><arg0><style>SOLO1</style></arg0>', '200 5 rows'],
+    ['a style with its prefix matches', styleOf('<style>PC61</style>'), '200 115 rows'],
+    ['a colour by its catalogue name', styleOf('<color>Athletic Hthr</color><style>K500</style>'), '200 9 rows'],
+    ['a size', styleOf('<color>Jet Black</color><size>S</size><style>K500</style>'), '200 1 rows'],
+    ['two at once', styleOf('<style>TOTE</style>') + styleOf('<style>SOLO1</style>'), '200 5 rows'],
   ])('returns %s', async (_, content, expected) => {
     expect(await callA(content + LOGIN)).toBe(expected)
   })
@@ -44,24 +46,24 @@ describe('the supplier_a simulator', () => {
   it.each([
     [
       'a colour by its display name',
-      '<arg0><color>Athletic Heather</color><style>K500</style></arg0>',
+      styleOf('<color>Athletic Heather</color><style>K500</style>'),
       /^200 Invalid Style/,
     ],
-    ['an unknown style', '<arg0><style>ZZZ</style></arg0>', /^200 Invalid Style/],
-    ['an empty optional field', '<arg0><color></color><style>K500</style></arg0>', /^500 Unmarshalling/],
-    ['fields out of order', '<arg0><style>K500</style><size>S</size></arg0>', /^500 Unmarshalling/],
+    ['an unknown style', styleOf('<style>ZZZ</style>'), /^200 Invalid Style/],
+    ['an empty optional field', styleOf('<color></color><style>K500</style>'), /^500 Unmarshalling/],
+    ['fields out of order', styleOf('<style>K500</style><size>S</size>'), /^500 Unmarshalling/],
     ['no style', '', /^500 Unmarshalling/],
   ])('rejects %s', async (_, content, expected) => {
     expect(await callA(content + LOGIN)).toMatch(expected)
   })
 
   it('rejects requests outside its protocol', async () => {
-    const content = `<arg0><style>K500</style></arg0>${LOGIN}`
+    const content = styleOf('<style>K500</style>') + LOGIN
     expect(await callA(content, { 'content-type': 'application/json' })).toMatch(/^500 /)
     expect(await callA(content, { soapaction: 'other' })).toMatch(/^500 /)
     expect(await callA(content, {}, 'http://other.example/')).toMatch(/^500 /)
     expect(await callA(content.replace('10001', '10009'))).toMatch(/^200 .*authentication failed/)
-    expect(await callA('<arg0><style>K500</style></arg0>')).toMatch(/^500 /)
+    expect(await callA(styleOf('<style>K500</style>'))).toMatch(/^500 /)
   })
 })
 
