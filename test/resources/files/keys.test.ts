@@ -88,11 +88,6 @@ describe('the name of an uploaded file', () => {
 })
 
 describe('keys', () => {
-  it('have the documented form', () => {
-    expect(keyPrefix(7, 12)).toBe('orders/7/12/')
-    expect(keyPrefix(7, 12, '18c2+f')).toBe('orders/7/12/email/18c2+f/')
-  })
-
   it('of one order never have the prefix of another', () => {
     const id = fc.integer({ min: 1, max: 150 })
     fc.assert(

@@ -70,7 +70,7 @@ describe('a PUT of stored content', () => {
   it('never writes it, whatever else changes and in whatever order the fields come', async () => {
     const id = freshThreadId()
     const [messages, labels, participants] = [[{ a: 1.5, b: '\ud800' }, {}], ['x', 'é'], [{ name: 'Zoë' }]]
-    const first = await put(id, { messages, labels, participants })
+    await put(id, { messages, labels, participants })
     await markContent(id)
     const bodies = [
       { messages, labels, participants, subject: 'one' },
@@ -78,14 +78,9 @@ describe('a PUT of stored content', () => {
       { other: [messages], labels, snippet: null, messages, participants, subject: 'three' },
     ]
     for (const body of bodies) {
-      const { subject, messages, labels, participants, message_count } = await put(id, body)
-      expect({ subject, messages, labels, participants, message_count }).toEqual({
-        subject: body.subject,
-        messages: first.messages,
-        labels: first.labels,
-        participants: first.participants,
-        message_count: 2,
-      })
+      const { subject, message_count, ...stored } = await put(id, body)
+      expect([subject, message_count]).toEqual([body.subject, 2])
+      expect([stored.messages, stored.labels, stored.participants]).toEqual([messages, labels, participants])
     }
     expect(await isMarked(id)).toBe(true)
   })
