@@ -19,12 +19,7 @@ import { LOCAL } from '../../../support/addresses.ts'
 import { BROKEN_WIRE, errorOf, REJECTED, SupplierScope, showAll, UNAVAILABLE } from './support.ts'
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
-  const connection = {
-    baseUrl,
-    credentials: supplierA.credentials.parse(login),
-    addresses: LOCAL,
-    timeoutMs,
-  }
+  const connection = { baseUrl, credentials: supplierA.credentials.parse(login), addresses: LOCAL, timeoutMs }
   return { fetchStyle: (style: string) => supplierA.find({ style }).lookup.fetch(connection) }
 }
 

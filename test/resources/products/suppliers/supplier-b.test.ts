@@ -19,12 +19,7 @@ import { LOCAL } from '../../../support/addresses.ts'
 import { BROKEN_WIRE, errorOf, REJECTED, SupplierScope, showAll, UNAVAILABLE } from './support.ts'
 
 function connectTo(baseUrl: string, login: object, timeoutMs = 10_000) {
-  const connection = {
-    baseUrl,
-    credentials: supplierB.credentials.parse(login),
-    addresses: LOCAL,
-    timeoutMs,
-  }
+  const connection = { baseUrl, credentials: supplierB.credentials.parse(login), addresses: LOCAL, timeoutMs }
   const { search, find } = supplierB
   return {
     searchStyles: async (q: string) => (await search(q).lookups[0]?.fetch(connection)) ?? fail(),
