@@ -65,15 +65,8 @@ describe('supplier_b', () => {
     expect(body).toMatchObject({ source: 'supplier_b', query: { sku: null, styleId: '1' } })
     expect(new Set(colorsOf(body)).size).toBe(body.products.length)
     expect(body.products[0].skus.length).toBeGreaterThan(1)
-    for (const query of [
-      'styleid=1',
-      'style=1',
-      'styleId=%201%20',
-      'styleId=1&styleid=2&style=3',
-      'styleid=1&style=2',
-    ]) {
-      expect(await read(`supplier_b?${query}`)).toEqual(body)
-    }
+    const same = ['styleid=1', 'style=1', 'styleId=%201%20', 'styleId=1&styleid=2&style=3', 'styleid=1&style=2']
+    for (const query of same) expect(await read(`supplier_b?${query}`)).toEqual(body)
   })
 
   it('returns one SKU in the same form; it takes precedence over a style', async () => {
@@ -94,15 +87,14 @@ describe('supplier_b', () => {
   })
 
   it('returns no products for an unknown style or SKU', async () => {
-    for (const query of [
+    const unknown = [
       'styleId=999999',
       'sku=B00000',
       'style=No%20Such%20Brand',
       'sku=a%2Fb%3F%23%2B',
       'sku=%F0%9F%A7%A2',
-    ]) {
-      expect((await read(`supplier_b?${query}`)).products).toEqual([])
-    }
+    ]
+    for (const query of unknown) expect((await read(`supplier_b?${query}`)).products).toEqual([])
   })
 })
 
