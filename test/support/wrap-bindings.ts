@@ -1,7 +1,7 @@
 import type { Env } from '../../src/env.ts'
 
-/** Does something around each call of a binding that reaches the outside. `name` is such as `DB.batch`. */
-export type Around = (name: string, work: () => Promise<unknown>) => Promise<unknown>
+/** Does something around each call of a binding that reaches the outside. `name` is such as `DB.batch`, `input` what it gets. */
+export type Around = (name: string, work: () => Promise<unknown>, input: unknown[]) => Promise<unknown>
 
 type Callable = (...input: unknown[]) => unknown
 
@@ -27,6 +27,22 @@ export function wrapBindings(bindings: Env, around: Around): Env {
 /** The same bindings, whose calls of these names fail. */
 export const breakCalls = (bindings: Env, names: RegExp, error: unknown): Env =>
   wrapBindings(bindings, (name, work) => (names.test(name) ? Promise.reject(error) : work()))
+
+/** The same database, and the bookmarks, or `first-primary`, with which its sessions begin. */
+export function noteSessions(database: D1Database): { database: D1Database; sessions: string[] } {
+  const sessions: string[] = []
+  const noting = new Proxy(database, {
+    get: (target, key) => {
+      const member: unknown = Reflect.get(target, key)
+      if (key !== 'withSession') return typeof member === 'function' ? member.bind(target) : member
+      return (start: string) => {
+        sessions.push(start)
+        return target.withSession(start)
+      }
+    },
+  })
+  return { database: noting, sessions }
+}
 
 /** The same bindings, and the names of the calls that were made. */
 export function watchCalls(bindings: Env): { calls: string[]; env: Env } {
@@ -76,8 +92,10 @@ class Wrapper {
         if (typeof member !== 'function' || typeof key !== 'string') return member
         const call: Callable = member.bind(target)
         if (calls.includes(key)) {
-          return (...input: unknown[]) =>
-            this.around(`${name}.${key}`, async () => call(...input.map((value) => this.unwrap(value))))
+          return (...input: unknown[]) => {
+            const work = async () => call(...input.map((value) => this.unwrap(value)))
+            return this.around(`${name}.${key}`, work, input)
+          }
         }
         return (...input: unknown[]) => this.wrapMade(name, key, call(...input))
       },
@@ -120,12 +138,14 @@ class Wrapper {
       get: (_, key) =>
         key === 'then'
           ? undefined
-          : (...input: unknown[]) =>
-              this.around(`${name}.${String(key)}`, async () => {
+          : (...input: unknown[]) => {
+              const work = async () => {
                 const member: unknown = Reflect.get(stub, key)
                 if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
                 return Reflect.apply(member, stub, input)
-              }),
+              }
+              return this.around(`${name}.${String(key)}`, work, input)
+            },
     })
   }
 }

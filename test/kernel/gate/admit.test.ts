@@ -1,14 +1,14 @@
 import { createExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { beforeEach, describe, expect, it, vi } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { blockNetwork, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { call, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
+import { breakCalls, noteSessions, wrapBindings } from '../../support/wrap-bindings.ts'
+import { tokenObject } from './support.ts'
 
 beforeEach(stopTime)
 
@@ -20,62 +20,25 @@ async function lastUsed(token: string): Promise<number | null> {
   return row?.at ?? null
 }
 
-interface Calls {
-  admit: (hash: string, request: AdmitRequest) => Promise<unknown>
-  report: (report: Report) => Promise<unknown>
-}
-
-/** The objects of tokens, each with other calls. */
-const withCalls = (change: (calls: Calls) => Calls) =>
-  new Proxy(env.RATE_LIMITER, {
-    get: (target, name) => {
-      if (name !== 'get') return Reflect.get(target, name).bind(target)
-      return (id: DurableObjectId) => {
-        const stub = target.get(id)
-        return change({ admit: (...input) => stub.admit(...input), report: (report) => stub.report(report) })
-      }
-    },
-  })
-
 /** Bindings that note the tokens admitted by their objects, failures and bookmarks, and allow so many failures. */
 function guarded(allowed = Number.POSITIVE_INFINITY) {
-  const seen = { admitted: [] as string[], failures: [] as string[], bookmarks: [] as unknown[] }
-  const DB = new Proxy(env.DB, {
-    get: (target, name) => {
-      if (name === 'withSession') {
-        return (mark: string) => {
-          seen.bookmarks.push(mark)
-          return target.withSession(mark)
-        }
-      }
-      return Reflect.get(target, name).bind(target)
-    },
+  const { database: DB, sessions: bookmarks } = noteSessions(env.DB)
+  const seen = { admitted: [] as unknown[], failures: [] as unknown[], bookmarks }
+  const bindings = wrapBindings({ ...env, DB }, async (name, work, [input]) => {
+    if (name === 'RATE_LIMITER.admit') seen.admitted.push(input)
+    if (name !== 'AUTH_FAILURES.limit') return work()
+    return { success: seen.failures.push(Object(input).key) <= allowed }
   })
-  const RATE_LIMITER = withCalls(({ admit, report }) => ({
-    report,
-    admit: (hash, admitted) => {
-      seen.admitted.push(hash)
-      return admit(hash, admitted)
-    },
-  }))
-  const AUTH_FAILURES = {
-    limit: async ({ key }: { key: string }) => {
-      seen.failures.push(key)
-      return { success: seen.failures.length <= allowed }
-    },
-  }
-  return { seen, bindings: { ...env, DB, RATE_LIMITER, AUTH_FAILURES } satisfies Env }
+  const get = (token: string, headers?: Record<string, string>, path = '/clients') =>
+    send(request(token, 'GET', path, undefined, headers), { env: bindings })
+  return { seen, bindings, get }
 }
 
 /** Where the token's next read may run, as its object knows. */
 async function constraintOf(token: string) {
-  const hash = hashToken(token)
-  const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hash))
-  const admission = await object.admit(hash, { databaseMs: 0, isWrite: false })
+  const admission = await tokenObject(token).admit(hashToken(token), { databaseMs: 0, isWrite: false })
   return admission.kind === 'admitted' ? admission.constraint : admission.kind
 }
-
-const forget = (token: string) => env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token))).forget()
 
 /** Bindings whose reports to the objects are lost. */
 const withoutReports = (bindings: Env, report: () => Promise<unknown> = () => Promise.reject(new Error('lost'))) =>
@@ -97,7 +60,7 @@ describe('a token', () => {
       expect((await call(token, 'GET', '/clients')).status).toBe(200)
       await sql(change, hashToken(token))
     }
-    await forget(told.token)
+    await tokenObject(told.token).forget()
     const response = await call(told.token, 'GET', '/clients')
     expect(response.status).toBe(status)
     expect(response.body.data).toBeUndefined()
@@ -114,7 +77,7 @@ describe('a token', () => {
     await sql('UPDATE companies SET suspended = 0 WHERE id = ?', suspended.id)
     await sql(`UPDATE api_tokens SET permissions = '["clients:read"]' WHERE token_hash = ?`, hashToken(limited.token))
     for (const { token } of [suspended, limited]) {
-      await forget(token)
+      await tokenObject(token).forget()
       expect((await call(token, 'GET', '/clients')).status).toBe(200)
     }
   })
@@ -199,86 +162,69 @@ describe('last used', () => {
 })
 
 describe('a token that is no longer valid', () => {
-  const invalidate: [string, (id: number) => Promise<string>][] = [
-    ['expired', (id) => mintToken(id, PERMISSIONS, Date.now() - 1)],
-    [
-      'revoked',
-      async (id) => {
-        const token = await mintToken(id)
-        await sql('UPDATE api_tokens SET revoked_at = 1 WHERE token_hash = ?', hashToken(token))
-        return token
-      },
-    ],
-  ]
-
-  it.each(invalidate)('because it is %s is refused by the isolate for 30 s after each look-up', async (_, mint) => {
-    const token = await mint((await mintCompany()).id)
-    const { seen, bindings } = guarded()
-    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
-    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+  it.each([
+    ['expired', 'expires_at'],
+    ['revoked', 'revoked_at'],
+  ])('because it is %s is refused by the isolate for 30 s after each look-up', async (_, column) => {
+    const { token } = await mintCompany()
+    await sql(`UPDATE api_tokens SET ${column} = ? WHERE token_hash = ?`, Date.now() - 1, hashToken(token))
+    const { seen, get } = guarded()
+    for (let i = 0; i < 5; i++) expect((await get(token)).status).toBe(401)
     expect(seen).toMatchObject({ admitted: [hashToken(token)], failures: [] })
     moveTime(30_000)
-    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    for (let i = 0; i < 5; i++) expect((await get(token)).status).toBe(401)
     expect(seen.admitted).toHaveLength(2)
   })
 
   it('because it expired meanwhile is refused by the isolate', async () => {
     const { id } = await mintCompany()
     const token = await mintToken(id, PERMISSIONS, Date.now() + 5_000)
-    const { seen, bindings } = guarded()
-    const use = () => send(request(token, 'GET', '/clients'), { env: bindings })
-    expect((await use()).status).toBe(200)
+    const { seen, get } = guarded()
+    expect((await get(token)).status).toBe(200)
     moveTime(4_999)
-    expect((await use()).status).toBe(200)
+    expect((await get(token)).status).toBe(200)
     moveTime(1)
-    for (let i = 0; i < 5; i++) expect((await use()).status).toBe(401)
+    for (let i = 0; i < 5; i++) expect((await get(token)).status).toBe(401)
     expect(seen.admitted).toHaveLength(2)
   })
 
   it('is looked up from a blocked network no more often than an unknown one', async () => {
     const { id } = await mintCompany()
     const tokens = await Promise.all(Array.from({ length: 5 }, () => mintToken(id, PERMISSIONS, Date.now() - 1)))
-    const { seen, bindings } = guarded(0)
-    const use = (token: string) =>
-      send(request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': '9.9.9.9' }), { env: bindings })
-    vi.useFakeTimers({ toFake: ['Date'] })
-    expect((await use(randomToken())).status).toBe(429)
+    const { seen, use } = await block('9.9.9.9')
     for (const token of tokens) expect((await use(token)).status).toBe(429)
-    expect(seen.admitted).toHaveLength(1)
+    expect(seen.admitted).toEqual([])
   })
 })
 
+const from = (address: string) => ({ 'cf-connecting-ip': address })
+
+/** Blocks a network. */
+async function block(address: string) {
+  const { seen, get } = guarded(0)
+  const use = (token: string, by = address) => get(token, from(by))
+  expect((await use(randomToken())).status).toBe(429)
+  seen.admitted.length = 0
+  return { seen, use }
+}
+
 describe('a network that sends unknown tokens', () => {
-  const from = (address: string, token: string) =>
-    request(token, 'GET', '/clients', undefined, { 'cf-connecting-ip': address })
-
-  /** Blocks a network and stops the clock. */
-  async function block(address: string) {
-    vi.useFakeTimers({ toFake: ['Date'] })
-    const { seen, bindings } = guarded(0)
-    const use = (token: string, by = address) => send(from(by, token), { env: bindings })
-    expect((await use(randomToken())).status).toBe(429)
-    seen.admitted.length = 0
-    return { seen, bindings, use }
-  }
-
   it('has no new token looked up after too many failures', async () => {
-    vi.useFakeTimers({ toFake: ['Date'] })
-    const { seen, bindings } = guarded(3)
-    for (let i = 0; i < 3; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(401)
+    const { seen, get } = guarded(3)
+    for (let i = 0; i < 3; i++) expect((await get(randomToken(), from('1.1.1.1'))).status).toBe(401)
     for (let i = 0; i < 5; i++) {
-      const response = await send(from('1.1.1.1', randomToken()), { env: bindings })
+      const response = await get(randomToken(), from('1.1.1.1'))
       expect(response).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
       expect(response.headers.get('retry-after')).toBe('1')
     }
     expect(seen.admitted).toHaveLength(4)
     expect(seen).toMatchObject({ failures: Array.from({ length: 4 }, () => '1.1.1.1') })
     moveTime(1_000)
-    for (let i = 0; i < 5; i++) expect((await send(from('1.1.1.1', randomToken()), { env: bindings })).status).toBe(429)
+    for (let i = 0; i < 5; i++) expect((await get(randomToken(), from('1.1.1.1'))).status).toBe(429)
     expect(seen.admitted).toHaveLength(4)
-    expect((await send(from('2.2.2.2', randomToken()), { env: guarded().bindings })).status).toBe(401)
+    expect((await guarded().get(randomToken(), from('2.2.2.2'))).status).toBe(401)
     moveTime(61_000)
-    expect((await send(from('1.1.1.1', randomToken()), { env: guarded().bindings })).status).toBe(401)
+    expect((await guarded().get(randomToken(), from('1.1.1.1'))).status).toBe(401)
   })
 
   it('is a whole /48 of IPv6 in any notation', async () => {
@@ -294,8 +240,8 @@ describe('a network that sends unknown tokens', () => {
 
   it('may use a token that the isolate knows, even when it must be looked up again', async () => {
     const { token } = await mintCompany()
-    expect((await send(from('3.3.3.3', token), { env })).status).toBe(200)
     const { use } = await block('3.3.3.3')
+    expect((await use(token, '3.3.3.4')).status).toBe(200)
     expect((await use(token)).status).toBe(200)
     moveTime(30_000)
     expect((await use(token)).status).toBe(200)
@@ -322,10 +268,9 @@ describe('a network that sends unknown tokens', () => {
   })
 
   it('is not limited by requests without a token or with a malformed one', async () => {
-    const { seen, bindings } = guarded(0)
-    for (const token of [null, 'x', `${randomToken()}0`]) {
-      expect((await send(request(token, 'GET', '/clients'), { env: bindings })).status).toBe(401)
-    }
+    const { seen, bindings, get } = guarded(0)
+    expect((await send(request(null, 'GET', '/clients'), { env: bindings })).status).toBe(401)
+    for (const token of ['x', `${randomToken()}0`]) expect((await get(token)).status).toBe(401)
     expect(seen).toMatchObject({ admitted: [], failures: [] })
   })
 })
@@ -336,43 +281,41 @@ describe('a bookmark', () => {
 
   it('is sent with every response; a token that wrote reads at least that version, without sending it', async () => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
-    const get = (mark?: string) =>
-      send(request(token, 'GET', '/clients', undefined, { ...(mark && { 'x-bookmark': mark }) }), { env: bindings })
-    await get()
+    const { seen, bindings, get } = guarded()
+    await get(token)
     const written = await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: bindings })
     const bookmark = written.headers.get('x-bookmark') ?? ''
     expect(bookmark).toMatch(/^[0-9a-f-]{20,}$/)
-    expect((await get()).body.pagination.total).toBe(1)
+    expect((await get(token)).body.pagination.total).toBe(1)
     // An older one changes nothing, a newer one is followed: another token may have written it.
-    await get(ZERO)
-    await get(LAST)
+    await get(token, { 'x-bookmark': ZERO })
+    await get(token, { 'x-bookmark': LAST })
     expect(seen.bookmarks).toEqual(['first-unconstrained', 'first-primary', bookmark, bookmark, LAST])
   })
 
   it('of a write that has not been reported is not waited for: the primary is read', async () => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
+    const { seen, bindings, get } = guarded()
     // The isolate takes the report for delivered.
     const delivered = { allowed: true, window: { startedAt: 0, count: 0, databaseMs: 0 } }
     const lossy = withoutReports(bindings, async () => delivered)
     await send(request(token, 'POST', '/clients', { company_name: 'a' }), { env: lossy })
-    await send(request(token, 'GET', '/clients'), { env: bindings })
-    await send(request(token, 'GET', '/clients', undefined, { 'x-bookmark': ZERO }), { env: bindings })
+    await get(token)
+    await get(token, { 'x-bookmark': ZERO })
     expect(seen.bookmarks.slice(1)).toEqual(['first-primary', 'first-primary'])
     // The read that replaces the lost report is the last one at the primary.
     moveTime(61_000)
-    for (let i = 0; i < 2; i++) await send(request(token, 'GET', '/clients'), { env: bindings })
+    for (let i = 0; i < 2; i++) await get(token)
     expect(seen.bookmarks.slice(3)).toEqual(['first-primary', expect.stringMatching(/^[0-9a-f-]{20,}$/)])
   })
 
   it('of a write that failed counts as not reported: it may happen still', async () => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
+    const { seen, bindings, get } = guarded()
     const { DB } = breakCalls(env, /^DB\.batch$/, new Error('no'))
     const made = request(token, 'POST', '/clients', { company_name: 'a' })
     expect((await send(made, { env: { ...bindings, DB } })).status).toBe(500)
-    await send(request(token, 'GET', '/clients'), { env: bindings })
+    await get(token)
     expect(seen.bookmarks).toEqual(['first-primary'])
   })
 
@@ -407,11 +350,9 @@ describe('a bookmark', () => {
 
   it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
     const { token } = await mintCompany({ home: 'DB' })
-    const RATE_LIMITER = withCalls(({ admit, report }) => ({
-      admit,
-      report: (sent) => (sent.seen?.write === undefined ? report(sent) : Promise.reject(new Error('lost'))),
-    }))
-    const bindings = { ...env, RATE_LIMITER }
+    const bindings = wrapBindings(env, (name, work, [report]) =>
+      name === 'RATE_LIMITER.report' && Object(report).seen?.write ? Promise.reject(new Error('lost')) : work(),
+    )
     // As large as a body must be that may take so long.
     const [begin, end] = [`{"account_email":"a@x.example","messages":[{"a":"${'x'.repeat(8_000_000)}`, '"}]}']
     let isFirst = true
@@ -436,11 +377,11 @@ describe('a bookmark', () => {
 
   it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
+    const { seen, bindings, get } = guarded()
     for (const path of ['/changes?start=latest', '/changes']) {
       seen.bookmarks.length = 0
       await sql('UPDATE companies SET updated_at = updated_at + 1')
-      const feed = await send(request(token, 'GET', path), { env: bindings })
+      const feed = await get(token, {}, path)
       await send(request(token, 'GET', '/clients'), { env: withoutReports(bindings) })
       expect(seen.bookmarks.at(-1)).toBe(feed.headers.get('x-bookmark'))
     }
@@ -453,14 +394,14 @@ describe('a bookmark', () => {
     ['/clients?per_page=1', false],
   ])('of a page of %s is remembered for the next one: %s', async (path, isRemembered) => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
+    const { seen, bindings, get } = guarded()
     for (const name of ['a', 'b']) {
       const thread = { account_email: 'a@x.example', messages: [{ id: name }] }
       await send(request(token, 'POST', '/clients', { company_name: name }), { env: bindings })
       await send(request(token, 'PUT', `/mail/email-threads/${name}`, thread), { env: bindings })
     }
     await sql('UPDATE companies SET updated_at = updated_at + 1')
-    const page = await send(request(token, 'GET', path), { env: bindings })
+    const page = await get(token, {}, path)
     const next = `${path}&cursor=${page.body.pagination.next_cursor}`
     expect((await send(request(token, 'GET', next), { env: withoutReports(bindings) })).status).toBe(200)
     expect(seen.bookmarks.at(-1) === page.headers.get('x-bookmark')).toBe(isRemembered)
@@ -476,9 +417,8 @@ describe('a bookmark', () => {
     'f'.repeat(400),
   ])('that is not well-formed is ignored: %s', async (mark) => {
     const { token } = await mintCompany()
-    const { seen, bindings } = guarded()
-    const sent = request(token, 'GET', '/clients', undefined, { 'x-bookmark': mark })
-    expect((await send(sent, { env: bindings })).status).toBe(200)
+    const { seen, get } = guarded()
+    expect((await get(token, { 'x-bookmark': mark })).status).toBe(200)
     expect(seen.bookmarks).toEqual(['first-unconstrained'])
   })
 })

@@ -2,7 +2,7 @@ import { abortAllDurableObjects, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { type CompanyLimiter, CompanyShare, type RateLimiter } from '../../../src/kernel/gate/limiter.ts'
+import { type CompanyLimiter, CompanyShare } from '../../../src/kernel/gate/limiter.ts'
 import {
   COMPANY_LIMIT_MS,
   DATABASE_LIMIT_MS,
@@ -18,13 +18,11 @@ import { adminCall } from '../../support/admin.ts'
 import { mintCompany, mintToken, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { watchCalls } from '../../support/wrap-bindings.ts'
-import { memory, statusesOf, timedDatabase, withLimiter } from './support.ts'
+import { memory, statusesOf, timedDatabase, tokenObject, withLimiter } from './support.ts'
 
 const COMPANIES = env.COMPANY_LIMITER as unknown as DurableObjectNamespace<CompanyLimiter>
-const TOKENS = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>
 
 const companyObject = (id: number) => COMPANIES.get(COMPANIES.idFromName(String(id)))
-const tokenObject = (token: string) => TOKENS.get(TOKENS.idFromName(hashToken(token)))
 const leftOf = async (id: number) => COMPANY_LIMIT_MS - (await companyObject(id).report(0)).databaseMs
 
 const get = (token: string, bindings?: Env) =>

@@ -1,6 +1,7 @@
 import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { Env } from '../../../src/env.ts'
 import type { AdmitRequest, Admitted, RateLimiter } from '../../../src/kernel/gate/limiter.ts'
 import {
   DATABASE_LIMIT_MS,
@@ -12,34 +13,30 @@ import {
 } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { mintCompany, randomToken, sql } from '../../support/app.ts'
+import { type Call, recordSql } from '../../support/record-sql.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
+import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
+import { markUsed, tokenObject } from './support.ts'
 
 /** One row counts so many requests ahead. */
 const BLOCK = 20
 const BOOKMARK = '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683'
 const NEWER = `00000086${BOOKMARK.slice(8)}`
 
-const NAMESPACE = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>
-
 /** A token's object, which no other test uses. */
 class Gate {
+  readonly token: string
   readonly hash: string
   stub: DurableObjectStub<RateLimiter>
 
   constructor(token: string) {
+    this.token = token
     this.hash = hashToken(token)
-    this.stub = NAMESPACE.get(NAMESPACE.idFromName(this.hash))
+    this.stub = tokenObject(token)
   }
 
   static async open(): Promise<Gate> {
     return new Gate((await mintCompany()).token)
-  }
-
-  /** One whose last use was just written, so that no request writes it with the real database's duration. */
-  static async openUsed(): Promise<Gate> {
-    const gate = await Gate.open()
-    await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), gate.hash)
-    return gate
   }
 
   async admit(request: Partial<AdmitRequest> = {}): Promise<Admitted> {
@@ -50,13 +47,9 @@ class Gate {
 
   write = () => this.admit({ isWrite: true })
 
-  /** Replaces calls of the directory's sessions in the object. */
-  async replaceDirectory(calls: Partial<Pick<D1DatabaseSession, 'prepare' | 'batch'>>): Promise<void> {
-    const batch = (queries: D1PreparedStatement[]) => env.DB.batch(queries)
-    const session = { prepare: (text: string) => env.DB.prepare(text), batch, ...calls }
-    await runInDurableObject(this.stub, (object) => {
-      Object.assign(object, { env: { ...env, DB: { withSession: () => session } } })
-    })
+  /** Gives the object other bindings. */
+  async bind(bindings: Env): Promise<void> {
+    await runInDurableObject(this.stub, (object) => void Object.assign(object, { env: bindings }))
   }
 
   async constraint(): Promise<string | null> {
@@ -83,7 +76,7 @@ class Gate {
   /** Ends the object at once, as a crash or a deploy does; the old stub is then of no use. */
   async crash(): Promise<void> {
     await abortAllDurableObjects()
-    this.stub = NAMESPACE.get(this.stub.id)
+    this.stub = tokenObject(this.token)
   }
 
   /** Ends it as the platform does with an object that was idle for ten seconds. */
@@ -146,7 +139,8 @@ describe('counting', () => {
   })
 
   it('opens a new window after the old one, and keeps its end through a crash', async () => {
-    const gate = await Gate.openUsed()
+    const gate = await Gate.open()
+    await markUsed(gate.token)
     await gate.allow(LIMIT)
     // The company's share is learnt behind the requests, so that a new object does not know it yet.
     const { company: _, ...old } = (await gate.admit()).decision
@@ -178,7 +172,8 @@ describe('counting', () => {
   })
 
   it('sums the usage by hour: requests, those allowed without it, refusals and database time', async () => {
-    const gate = await Gate.openUsed()
+    const gate = await Gate.open()
+    await markUsed(gate.token)
     await gate.allow(LIMIT)
     await gate.admit({ databaseMs: 5, refused: 3 })
     expect(await gate.stub.usage()).toMatchObject([{ requests: LIMIT, refused: 4, databaseMs: 5 }])
@@ -254,7 +249,7 @@ describe('the identity', () => {
   it('goes on for up to 30 s while the directory fails, and then rejects the request', async () => {
     const gate = await Gate.open()
     await gate.admit()
-    await gate.replaceDirectory({ batch: () => Promise.reject(new Error('down')) })
+    await gate.bind(breakCalls(env, /^DB\.batch$/, new Error('down')))
     moveTime(29_900)
     expect(await permissionsOf(gate)).toBe(9)
     moveTime(200)
@@ -263,26 +258,18 @@ describe('the identity', () => {
 
   it('has its last use written once, however many requests come', async () => {
     const gate = await Gate.open()
-    const statements: string[] = []
-    await gate.replaceDirectory({
-      prepare: (text) => {
-        if (/update.*api_tokens/is.test(text)) statements.push(text)
-        return env.DB.prepare(text)
-      },
-    })
+    const calls: Call[] = []
+    await gate.bind({ ...env, DB: recordSql(env.DB, calls) })
     await Promise.all(Array.from({ length: 20 }, () => gate.admit()))
-    expect(statements).toHaveLength(1)
+    expect(calls.flat().filter(([text]) => /update.*api_tokens/is.test(text))).toHaveLength(1)
   })
 
   it('is found although its last use cannot be written', async () => {
     const gate = await Gate.open()
-    await gate.replaceDirectory({
-      prepare: (text) => {
-        if (/update.*api_tokens/is.test(text)) throw new Error('no')
-        return env.DB.prepare(text)
-      },
-    })
+    let batches = 0
+    await gate.bind(wrapBindings(env, (_, work) => (batches++ === 0 ? work() : Promise.reject(new Error('no')))))
     expect((await gate.admit()).decision.allowed).toBe(true)
+    expect(batches).toBe(2)
   })
 })
 

@@ -1,9 +1,8 @@
 import { afterEach, expect, it, vi } from 'vitest'
 import { DATABASE_LIMIT_MS } from '../../../src/kernel/gate/limits.ts'
-import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { mintCompany, request, send, sql } from '../../support/app.ts'
+import { mintCompany, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { memory, timedDatabase, withLimiter } from './support.ts'
+import { markUsed, memory, timedDatabase, withLimiter } from './support.ts'
 
 // The least network time belongs to the isolate: in one with other tests it would be that of the local database.
 const NETWORK_MS = 200
@@ -15,8 +14,7 @@ afterEach(() => {
 it('charges a refused batch its time without the network', async () => {
   await mintCompany({ home: 'DB' })
   const { token } = await mintCompany({ home: 'DB' })
-  // Its last use was just written, so no request writes it.
-  await sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
+  await markUsed(token)
   stopTime()
   let batchMs = NETWORK_MS
   const { DB } = timedDatabase(0, async () => moveTime(batchMs))

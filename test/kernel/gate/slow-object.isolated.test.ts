@@ -2,12 +2,11 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
-import type { Env } from '../../../src/env.ts'
-import type { AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
 import { count, type Decision, LIMIT, type Usage, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { BUDGET_MS, pause } from '../../../src/kernel/http/bounds.ts'
 import { mintCompany, request } from '../../support/app.ts'
+import { withLimiter } from './support.ts'
 
 /** The delay of every call of a slow object. */
 const SLOW_MS = 5_000
@@ -23,11 +22,10 @@ type Way = (work: () => Decision, callNumber: number) => Promise<Decision>
 async function open(way: Way) {
   const { token } = await mintCompany()
   // The look-up needs a real database, and none is called while the clock is moved.
-  const { token: known, applied } = await findToken(env.DB, hashToken(token))
-  if (!known) throw new Error('There is no token.')
+  const found = await findToken(env.DB, hashToken(token))
   const seen = { calls: 0, counted: 0 }
   let window: Window | undefined
-  const decide = (cost: Usage) =>
+  const decide = (_: string, cost: Usage) =>
     way(
       () => {
         const result = count(window, Date.now(), cost)
@@ -37,15 +35,7 @@ async function open(way: Way) {
       },
       seen.calls++,
     )
-  const stub = {
-    admit: async (_: string, request: AdmitRequest) => {
-      const decision = await decide({ ...request, requests: 1 })
-      return { kind: 'admitted', token: known, ageMs: 0, applied, decision, constraint: null }
-    },
-    report: (report: Report) => decide({ ...report, requests: 0 }),
-  }
-  const namespace = { idFromName: (name: string) => name, get: () => stub }
-  const bindings: Env = { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }
+  const { bindings } = withLimiter(decide, async () => found)
   vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() })
 
   /** Sends so many requests, one each `everyMs`: how many got each status, and how long that took by the clock. */
@@ -74,48 +64,47 @@ async function open(way: Way) {
   return { flood, seen }
 }
 
-const beforeCounting: Way = (work) => pause(SLOW_MS).then(work)
-const afterCounting: Way = async (work) => {
-  const decision = work()
-  await pause(SLOW_MS)
-  return decision
-}
+/** Waits so long before it counts each call. */
+const waitThenCount =
+  (msOf: (callNumber: number) => number): Way =>
+  (work, callNumber) =>
+    pause(msOf(callNumber)).then(work)
+
+/** Waits so long after it has counted each call, some of which then fail. */
+const countThenWait =
+  (msOf: (callNumber: number) => number, fails = (_: number) => false): Way =>
+  async (work, callNumber) => {
+    const decision = work()
+    await pause(msOf(callNumber))
+    if (fails(callNumber)) throw new Error('down')
+    return decision
+  }
+
+const slow = () => SLOW_MS
+const differing = (callNumber: number) => (callNumber * 7_919) % 12_000
+const rising = (callNumber: number) => callNumber * 40
 
 describe('an object that is slow', () => {
   it.each<[string, number, Way]>([
-    ['before it counts requests that come at once', 0, beforeCounting],
-    ['before it counts requests that come one by one', 30, beforeCounting],
-    ['after it has counted requests that come at once', 0, afterCounting],
-    ['after it has counted requests that come one by one', 30, afterCounting],
-  ])('allows exactly 300 of 330: every call is delayed by 5 s %s', async (_, everyMs, way) => {
+    ['is delayed by 5 s before it counts requests that come at once', 0, waitThenCount(slow)],
+    ['is delayed by 5 s before it counts requests that come one by one', 30, waitThenCount(slow)],
+    ['is delayed by 5 s after it has counted requests that come at once', 0, countThenWait(slow)],
+    ['is delayed by 5 s after it has counted requests that come one by one', 30, countThenWait(slow)],
+    ['has another delay before it counts', 10, waitThenCount(differing)],
+    ['has another delay after it has counted', 10, countThenWait(differing)],
+    ['is delayed longer than the one before', 10, waitThenCount(rising)],
+  ])('allows exactly 300 of 330: every call %s', async (_, everyMs, way) => {
     const { flood } = await open(way)
     const { statuses, endedMs } = await flood(330, everyMs)
     expect(statuses).toEqual({ 404: LIMIT, 429: 30 })
     // Its calls do not wait for each other.
     expect(endedMs).toBeLessThan(330 * everyMs + 3 * SLOW_MS)
   })
-
-  it('allows exactly 300 when its delays differ, and while its later calls are the slower ones', async () => {
-    const ways: Way[] = [
-      (work, call) => pause((call * 7_919) % 12_000).then(work),
-      async (work, call) => {
-        const decision = work()
-        await pause((call * 7_919) % 12_000)
-        return decision
-      },
-      (work, call) => pause(call * 40).then(work),
-    ]
-    for (const way of ways) {
-      const { flood } = await open(way)
-      expect((await flood(330, 10)).statuses).toEqual({ 404: LIMIT, 429: 30 })
-      vi.useRealTimers()
-    }
-  })
 })
 
 describe('an object that is silent', () => {
   it('is replaced after 15 s by a local allowance, and its late answers give none beside it', async () => {
-    const { flood, seen } = await open((work) => pause(BUDGET_MS.silence + SLOW_MS).then(work))
+    const { flood, seen } = await open(waitThenCount(() => BUDGET_MS.silence + SLOW_MS))
     const { statuses, endedMs } = await flood(330, 0)
     expect(statuses).toEqual({ 404: LIMIT, 429: 30 })
     expect(endedMs).toBeGreaterThanOrEqual(BUDGET_MS.silence)
@@ -128,7 +117,7 @@ describe('an object that is silent', () => {
   })
 
   it('is called again after 5 s by one request, which waits for it no longer than 3 s', async () => {
-    const { flood, seen } = await open((work) => pause(2 * BUDGET_MS.silence).then(work))
+    const { flood, seen } = await open(waitThenCount(() => 2 * BUDGET_MS.silence))
     await flood(1, 0)
     vi.advanceTimersByTime(5_000)
     const { statuses, endedMs } = await flood(20, 0)
@@ -138,28 +127,20 @@ describe('an object that is silent', () => {
   })
 
   it.each([3, 50, 150])('gives no second allowance behind its first %i answers', async (answers) => {
-    const { flood } = await open((work, call) => pause(call < answers ? 100 : 2 * BUDGET_MS.silence).then(work))
+    const { flood } = await open(waitThenCount((call) => (call < answers ? 100 : 2 * BUDGET_MS.silence)))
     expect((await flood(330, 20)).statuses).toEqual({ 404: LIMIT, 429: 30 })
   })
 
   it.each([3, 50, 150])('gives no second allowance when it fails behind its first %i answers', async (answers) => {
-    const { flood } = await open(async (work, call) => {
-      const decision = work()
-      await pause(call % 3 === 0 ? SLOW_MS : 100)
-      if (call >= answers && call % 4 > 0) throw new Error('down')
-      return decision
-    })
+    const fails = (call: number) => call >= answers && call % 4 > 0
+    const { flood } = await open(countThenWait((call) => (call % 3 === 0 ? SLOW_MS : 100), fails))
     const { statuses } = await flood(400, 20)
     expect(statuses[404]).toBeLessThanOrEqual(LIMIT)
   })
 
   it('leaves a local allowance only what its calls under way cannot use', async () => {
-    const { flood } = await open(async (work, call) => {
-      const decision = work()
-      await pause(call < 290 ? 0 : call === 290 ? 1_000 : 3_000)
-      if (call === 290) throw new Error('down')
-      return decision
-    })
+    const msOf = (call: number) => (call < 290 ? 0 : call === 290 ? 1_000 : 3_000)
+    const { flood } = await open(countThenWait(msOf, (call) => call === 290))
     expect((await flood(290, 0)).statuses).toEqual({ 404: 290 })
     expect((await flood(100, 10)).statuses[404]).toBeLessThanOrEqual(10)
   })

@@ -2,7 +2,7 @@ import { createExecutionContext, waitOnExecutionContext } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
-import type { Admission, AdmitRequest, Report } from '../../../src/kernel/gate/limiter.ts'
+import type { Admission, AdmitRequest, RateLimiter, Report } from '../../../src/kernel/gate/limiter.ts'
 import {
   count,
   DATABASE_LIMIT_MS,
@@ -11,18 +11,20 @@ import {
   type Usage,
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
-import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { type Found, findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
+import { sql } from '../../support/app.ts'
+import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-/** Bindings with this object for every token, and the names of those that were called for requests. */
-export function withLimiter(decide: (name: string, cost: Usage) => Promise<Decision>): {
-  bindings: Env
-  called: string[]
-} {
+/** Bindings with this object for every token, which `find` looks up, and the names of those that were called for requests. */
+export function withLimiter(
+  decide: (name: string, cost: Usage) => Promise<Decision>,
+  find = (hash: string): Promise<Found> => findToken(env.DB, hash),
+) {
   const called: string[] = []
   const admit = async (hash: string, request: AdmitRequest): Promise<Admission> => {
     called.push(hash)
     const decision = await decide(hash, { ...request, requests: 1 })
-    const { token, applied } = await findToken(env.DB, hash)
+    const { token, applied } = await find(hash)
     if (token === undefined) return { kind: 'unknown' }
     if (token === null) return { kind: 'ended', ageMs: 0 }
     return { kind: 'admitted', token, ageMs: 0, applied, decision, constraint: null, receipt: undefined }
@@ -34,7 +36,8 @@ export function withLimiter(decide: (name: string, cost: Usage) => Promise<Decis
   })
   const namespace = { idFromName: (name: string) => name, get: stub }
   // Only these two methods of a namespace are used.
-  return { bindings: { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }, called }
+  const bindings: Env = { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }
+  return { bindings, called }
 }
 
 /** An object that refuses every request until a minute has passed. */
@@ -52,11 +55,17 @@ export function memory() {
   }
 }
 
+const TOKENS = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter>
+
+/** The object of a token. */
+export const tokenObject = (token: string) => TOKENS.get(TOKENS.idFromName(hashToken(token)))
+
 /** Uses up a token's requests. */
-export async function useUp(token: string): Promise<void> {
-  const object = env.RATE_LIMITER.get(env.RATE_LIMITER.idFromName(hashToken(token)))
-  await object.take({ uncounted: LIMIT, databaseMs: 0 })
-}
+export const useUp = (token: string) => tokenObject(token).take({ uncounted: LIMIT, databaseMs: 0 })
+
+/** Writes a token's last use now: no request writes it soon, with the real database's duration. */
+export const markUsed = (token: string) =>
+  sql('UPDATE api_tokens SET last_used_at = ? WHERE token_hash = ?', Date.now(), hashToken(token))
 
 /** Sends so many requests at once, without the conformance check of responses, and counts their statuses. */
 export async function statusesOf(count: number, make: () => Request, bindings: Env): Promise<Record<number, number>> {
@@ -74,30 +83,18 @@ export async function statusesOf(count: number, make: () => Request, bindings: E
 /** A database that reports `durationMs` for each statement and waits for `hold`. */
 export function timedDatabase(durationMs: number, hold: () => Promise<unknown> = () => Promise.resolve()) {
   const seen = { batches: 0, statements: 0, inFlight: 0, mostInFlight: 0 }
-  const batch = async (session: D1DatabaseSession, statements: D1PreparedStatement[]) => {
+  const { DB } = wrapBindings(env, async (name, work, [statements]) => {
+    if (name !== 'DB.batch') return work()
     seen.batches++
-    seen.statements += statements.length
+    seen.statements += (statements as unknown[]).length
     seen.mostInFlight = Math.max(seen.mostInFlight, ++seen.inFlight)
     try {
       await hold()
-      const results = await session.batch(statements)
+      const results = (await work()) as D1Result[]
       return results.map((result) => ({ ...result, meta: { ...result.meta, duration: durationMs } }))
     } finally {
       seen.inFlight--
     }
-  }
-  const DB = new Proxy(env.DB, {
-    get: (target, name) => {
-      if (name !== 'withSession') return Reflect.get(target, name).bind(target)
-      return (mark: string) => {
-        const session = target.withSession(mark)
-        return {
-          prepare: (text: string) => session.prepare(text),
-          getBookmark: () => session.getBookmark(),
-          batch: (statements: D1PreparedStatement[]) => batch(session, statements),
-        }
-      }
-    },
   })
   return { DB, seen }
 }

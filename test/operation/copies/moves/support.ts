@@ -3,6 +3,7 @@ import type { Env } from '../../../../src/env.ts'
 import { moveFor } from '../../../../src/operation/copies/move.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { type Home, send } from '../../../support/app.ts'
+import { noteSessions } from '../../../support/wrap-bindings.ts'
 
 /** What each step of a move says, until it is done. */
 export async function* stepsOf(companyId: number, to: Home, bindings: Env = env, ms = 0) {
@@ -26,17 +27,7 @@ export async function move(id: number, database: Home): Promise<undefined> {
 
 /** The bookmarks, or `first-primary`, with which sessions of a database begin while a request is sent. */
 export async function sessionsOf(name: Home, sent: Request) {
-  const sessions: unknown[] = []
-  const watched = new Proxy(env[name], {
-    get: (target, key) => {
-      const value: unknown = Reflect.get(target, key)
-      if (key !== 'withSession') return typeof value === 'function' ? value.bind(target) : value
-      return (start: string) => {
-        sessions.push(start)
-        return target.withSession(start)
-      }
-    },
-  })
-  const { status, headers, body } = await send(sent, { env: { ...env, [name]: watched } as Env })
+  const { database, sessions } = noteSessions(env[name])
+  const { status, headers, body } = await send(sent, { env: { ...env, [name]: database } as Env })
   return { status, sessions, body, bookmark: headers.get('x-bookmark') ?? '' }
 }
