@@ -2,14 +2,16 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { mintToken, request, send, sql, type TestCompany } from '../../support/app.ts'
+import { expectConforms } from '../../support/conformance.ts'
 import { contracts, exampleOf } from '../../support/endpoints.ts'
 import { fillCompany, ROWS } from '../../support/fill-company.ts'
+import { measureHops } from '../../support/hops.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { BUDGETS, type Budget, defaultBudget, dollarsPerMillion, formatBudgets } from './budgets.ts'
 
 /*
- * What every request reads and writes at most, as D1 counts it. What the objects do later, such as deliveries to
- * accounting systems, is no part of a request.
+ * What every request reads and writes at most, as D1 counts it, and which waits for the network stand one behind the other.
+ * What the objects do later, such as deliveries to accounting systems, is no part of a request.
  */
 const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
 const meter = meterBindings(Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) as Env)
@@ -22,16 +24,20 @@ async function mintCached(company: TestCompany): Promise<string> {
   return token
 }
 
-/** Sends a request with a cached token, and returns its cost. */
+/** Sends a request with a cached token, and returns its cost, and its waits behind the call of the token's object. */
 async function measure(token: string, { operation, path, body, status = [200] }: Budget) {
   const [before, page] = path.split('cursor=after:')
   const from = page && (await send(request(token, 'GET', `${before}page=${page}`), { env: meter.env }))
   const sent = from ? `${before}cursor=${from.body.pagination.next_cursor}` : path
   meter.take()
   const method = contracts.find(({ operationId }) => operationId === operation)?.method ?? ''
-  const response = await send(request(token, method, sent, body), { env: meter.env })
-  expect(response.status, JSON.stringify(response.body)).toBeOneOf([...status])
-  return meter.take()
+  const made = request(token, method, sent, body)
+  const { response, hops } = await measureHops(made, meter.env)
+  await expectConforms(made, response)
+  expect(response.status, await response.text()).toBeOneOf([...status])
+  const [first, ...waits] = hops.map(({ name, depth }) => `${depth} ${name}`)
+  expect(first).toBe('1 RATE_LIMITER.admit')
+  return { used: meter.take(), waits: waits.sort() }
 }
 
 /** The tables that hold a company's rows, but for those that cannot have many of one company. */
@@ -91,9 +97,11 @@ it('of no request is exceeded with 5,000 rows in every table, first without stat
     for (const [at, budget] of ALL.entries()) {
       // One may not send all of them in a minute.
       if (at % 50 === 0) token = await mintCached(company)
-      const used = await measure(token, budget)
+      const { used, waits } = await measure(token, budget)
       const isOver = Object.entries(used).some(([kind, count]) => count > budget[kind as keyof typeof used])
-      if (isOver) exceeded.push([budget.operation, budget.name, hasStatistics, used])
+      if (isOver || waits.join() !== budget.waits.join()) {
+        exceeded.push([budget.operation, budget.name, hasStatistics, used, waits])
+      }
     }
   }
   expect(exceeded).toEqual([])

@@ -11,6 +11,8 @@ export interface Budget extends Cost {
   body?: unknown
   /** 200 by default. */
   status?: readonly number[]
+  /** The waits for the network behind the call of the token's object, each with its depth: one batch by default. */
+  waits: readonly string[]
 }
 
 interface Cost {
@@ -46,6 +48,9 @@ const NOISE = Array.from({ length: 2_000_000 }, (_, at) =>
 
 const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
 const NOT_FOUND: More = { status: [404] }
+/** Later reads of the token are as fresh. */
+const REMEMBERED: More = { waits: ['2 DB.batch', '3 RATE_LIMITER.report'] }
+const WITH_OBJECTS: More = { waits: ['2 DB.batch', '3 DB.batch', '4 RATE_LIMITER.report'] }
 /** The delivery is called after the response. */
 const WITH_EVENT: More = { objectCalls: 3 }
 
@@ -57,11 +62,11 @@ const ROWS: Record<string, Row[]> = {
   listOrderStatuses: [['5,000', 10_100, 0, '/order-statuses']],
   listTaxes: [['5,000', 5100, 0, '/taxes']],
   listChanges: [
-    ['oldest 100', 110, 0, '/changes'],
-    ['of the rarest type', 5100, 0, '/changes?types=email_threads&per_page=1000'],
-    ['only a cursor', 2, 0, '/changes?start=latest'],
-    ['oldest 100, with their objects', 430, 0, '/changes?expand=object'],
-    ['25 orders, with their objects', 5100, 0, '/changes?expand=object&per_page=25&types=orders'],
+    ['oldest 100', 110, 0, '/changes', REMEMBERED],
+    ['of the rarest type', 5100, 0, '/changes?types=email_threads&per_page=1000', REMEMBERED],
+    ['only a cursor', 2, 0, '/changes?start=latest', REMEMBERED],
+    ['oldest 100, with their objects', 430, 0, '/changes?expand=object', WITH_OBJECTS],
+    ['25 orders, with their objects', 5100, 0, '/changes?expand=object&per_page=25&types=orders', WITH_OBJECTS],
   ],
   listClients: [
     ['first page', 54, 0, '/clients'],
@@ -80,10 +85,10 @@ const ROWS: Record<string, Row[]> = {
     ['a page far past the end, deleted ones too', 5050, 0, '/clients?page=900&sort=created_at&deleted=include'],
     ['search, every client a hit, by created_at', 8200, 0, '/clients?q=harbor&sort=created_at'],
     ['deleted ones', 3, 0, '/clients?deleted=only'],
-    ['by updated_at behind a cursor', 85, 0, '/clients?sort=updated_at&cursor=after:100'],
+    ['by updated_at behind a cursor', 85, 0, '/clients?sort=updated_at&cursor=after:100', REMEMBERED],
     ['changed since a time, 10 of them', 10, 0, '/clients?updated_since=2020-01-01T00:00:00Z'],
-    ['changed since a time, all of them', 8200, 0, '/clients?updated_since=1970-01-01T00:00:00Z'],
-    ['the same behind a cursor', 3200, 0, '/clients?updated_since=1970-01-01T00:00:00Z&cursor=after:100'],
+    ['changed since a time, all of them', 8200, 0, '/clients?updated_since=1970-01-01T00:00:00Z', REMEMBERED],
+    ['the same behind a cursor', 3200, 0, '/clients?updated_since=1970-01-01T00:00:00Z&cursor=after:100', REMEMBERED],
     ['by external_id', 8, 0, '/clients?external_id=x'],
   ],
   readClient: [
@@ -120,7 +125,7 @@ const ROWS: Record<string, Row[]> = {
     ['deleted ones with totals and clients', 3, 0, '/orders?deleted=only&expand=totals,client'],
     ['in 300 days of 7 statuses', 1300, 0, '/orders?from=2020-01-01&to=2020-10-26'],
     ['behind a cursor', 60, 0, '/orders?cursor=after:100'],
-    ['by updated_at behind a cursor', 85, 0, '/orders?sort=-updated_at&cursor=after:100'],
+    ['by updated_at behind a cursor', 85, 0, '/orders?sort=-updated_at&cursor=after:100', REMEMBERED],
     ['of 3 statuses', 2500, 0, '/orders?status=1,2,3'],
     ['of 3 statuses behind a cursor', 360, 0, '/orders?status=1,2,3&cursor=after:10'],
     ['search, one hit', 15, 0, '/orders?q=order%204321'],
@@ -170,7 +175,15 @@ const ROWS: Record<string, Row[]> = {
   updatePayment: [['with an event', 69, 10, '/orders/209/payments/209', { ...WITH_EVENT, body: { amount: 2 } }]],
   createPayment: [['with an event', 76, 12, '/orders/206/payments', { ...WITH_EVENT, body: { amount: 1 } }]],
   deletePayment: [['with an event', 60, 11, '/orders/207/payments/207', WITH_EVENT]],
-  runBatch: [['100 clients', 6100, 1000, '/batch', { objectCalls: 3, body: BATCH }]],
+  runBatch: [
+    [
+      '100 clients',
+      6100,
+      1000,
+      '/batch',
+      { objectCalls: 3, body: BATCH, waits: ['2 RATE_LIMITER.take', '3 DB.batch'] },
+    ],
+  ],
   searchProducts: [
     ['newest items', 26, 0, '/products/search'],
     ['one item and line', 11, 0, '/products/search?q=hoodie%204321', { cacheReads: 1 }],
@@ -182,7 +195,13 @@ const ROWS: Record<string, Row[]> = {
   ],
   readProduct: [
     ['invoice line', 3, 0, '/products/invoice_item?id=4321'],
-    ['supplier that is not set up', 1, 0, '/products/supplier_b?style=x', { status: [409], cacheReads: 1 }],
+    [
+      'supplier that is not set up',
+      1,
+      0,
+      '/products/supplier_b?style=x',
+      { status: [409], cacheReads: 1, waits: ['2 CACHE.getWithMetadata', '2 DB.batch'] },
+    ],
   ],
   readThreadContext: [
     ['1 client and 2 orders', 15, 0, '/mail/threads/t4321'],
@@ -216,18 +235,24 @@ const ROWS: Record<string, Row[]> = {
     ['new, 150 KB', 43, 8, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['the same again', 14, 1, '/mail/email-threads/new', threadOf('x'.repeat(150_000))],
     ['changed, 3 MB', 48, 6, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
-    ['new, 2 MB that do not compress, in R2', 64, 15, '/mail/email-threads/large', threadOf(NOISE)],
+    [
+      'new, 2 MB that do not compress, in R2',
+      64,
+      15,
+      '/mail/email-threads/large',
+      { ...threadOf(NOISE), waits: ['2 DB.batch', '3 DB.batch', '4 FILES.put', '5 DB.batch'] },
+    ],
     ['the same again', 14, 1, '/mail/email-threads/large', threadOf(NOISE)],
   ],
   readEmailThread: [
     ['3 MB', 2, 0, `/mail/email-threads/new?account_email=${MAILBOX}`],
-    ['in R2', 3, 0, `/mail/email-threads/large?account_email=${MAILBOX}`],
+    ['in R2', 3, 0, `/mail/email-threads/large?account_email=${MAILBOX}`, { waits: ['2 DB.batch', '3 FILES.get'] }],
     ['unknown', 1, 0, `/mail/email-threads/unknown?account_email=${MAILBOX}`, NOT_FOUND],
   ],
   presignUpload: [['file', 2, 0, '/orders/4321/files/presign', { body: FILE, status: [200, 409] }]],
-  listFiles: [['of an order', 2, 0, '/orders/4321/files']],
-  presignDownload: [['unknown', 2, 0, `/orders/4321/files/download?path=x`, NOT_FOUND]],
-  deleteFile: [['unknown', 2, 0, `/orders/4321/files?path=x`, NOT_FOUND]],
+  listFiles: [['of an order', 2, 0, '/orders/4321/files', { waits: ['2 DB.batch', '2 FILES.list'] }]],
+  presignDownload: [['unknown', 2, 0, `/orders/4321/files/download?path=x`, { ...NOT_FOUND, waits: [] }]],
+  deleteFile: [['unknown', 2, 0, `/orders/4321/files?path=x`, { ...NOT_FOUND, waits: [] }]],
 }
 
 /** Every request that is measured, in the order in which they are sent. */
@@ -242,22 +267,17 @@ export const BUDGETS: readonly Budget[] = Object.entries(ROWS).flatMap(([operati
     objectCalls: 2,
     cacheReads: 0,
     cacheWrites: 0,
+    waits: ['2 DB.batch'],
     ...more,
   })),
 )
-
-/** The serial waits for the network of a request. */
-export function defaultDepth({ operationId, countRequests }: Contract): number {
-  const isLonger = ['listChanges', 'putEmailThread'].includes(operationId) || countRequests !== undefined
-  return isLonger ? 3 : 2
-}
 
 /** What the published example of an operation without a row in {@link BUDGETS} may cost. */
 export function defaultBudget(contract: Contract, example: { path: string; body?: unknown }): Budget {
   const { operationId: operation } = contract
   const isRead = contract.method === 'GET' || contract.isReadOnly
   const cost = { rowsRead: 110, rowsWritten: isRead ? 0 : 20, objectCalls: 2, cacheReads: 0, cacheWrites: 0 }
-  return { operation, name: 'example', ...example, ...cost, status: [200, 404] }
+  return { operation, name: 'example', ...example, ...cost, status: [200, 404], waits: ['2 DB.batch'] }
 }
 
 /** US dollars for one of each, beyond what a paid plan includes: Workers, D1, Durable Objects and KV. */
