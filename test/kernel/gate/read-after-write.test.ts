@@ -33,9 +33,9 @@ describe('the reads of a token that writes', () => {
     expect(writer.constraint()).toBeNull()
   })
 
-  it('replaces a lost report by a read of the primary 60 s later, not earlier', () => {
+  it('replaces lost reports by one read of the primary 60 s later, not earlier', () => {
     const writer = open()
-    writer.begin(START, true)
+    for (let writes = 0; writes < 5_000; writes++) writer.begin(START, true)
     const early = START + 59 * SECOND
     expect(receiptOfRead(writer, early)).toBeUndefined()
     writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: early })
@@ -62,13 +62,6 @@ describe('the reads of a token that writes', () => {
     expect(writer.constraint()).toBe('primary')
     writer.report({ database: 'DB', bookmark: bookmarkOf(10) })
     writer.report({ database: 'DB_EU', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND })
-    expect(writer.constraint()).toBe(bookmarkOf(1))
-  })
-
-  it('does not grow with writes whose reports are lost', () => {
-    const writer = open()
-    for (let i = 0; i < 5_000; i++) writer.begin(START, true)
-    writer.report({ database: 'DB', bookmark: bookmarkOf(1), settledAt: START + 60 * SECOND })
     expect(writer.constraint()).toBe(bookmarkOf(1))
   })
 

@@ -10,7 +10,6 @@ import {
   LIMIT,
   resetAt,
   secondsUntil,
-  type Usage,
   WINDOW_MS,
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
@@ -61,22 +60,6 @@ function timesOf(steps: readonly number[]): number[] {
 }
 
 describe('the window of requests', () => {
-  it('allows 300 requests a minute, each counted', () => {
-    expect({ LIMIT, WINDOW_MS }).toEqual({ LIMIT: 300, WINDOW_MS: 60_000 })
-    const decisions = run(Array.from({ length: 302 }, () => START)).map(({ decision }) => decision)
-    const resetAt = START + 60_000
-    expect(decisions[0]).toEqual({ allowed: true, remaining: 299, resetAt, databaseMs: 15_000 })
-    expect(decisions.map(({ allowed }) => allowed)).toEqual(decisions.map((_, index) => index < LIMIT))
-    expect(decisions.at(-1)).toEqual({ allowed: false, remaining: 0, resetAt, databaseMs: 15_000 })
-  })
-
-  it('allows all requests of a call, or none of them', () => {
-    const full = { startedAt: START, count: 290, databaseMs: 0 }
-    const of = (cost: Omit<Usage, 'databaseMs'>) => leftBy(count(full, START, { ...cost, databaseMs: 0 }))
-    expect(of({ requests: 10 })).toMatchObject({ allowed: true, remaining: 0 })
-    expect(of({ requests: 11 })).toMatchObject({ allowed: false, remaining: 10 })
-  })
-
   it('counts requests that were allowed without it, up to the limit', () => {
     const of = (uncounted: number) => leftBy(count(undefined, START, { requests: 0, databaseMs: 0, uncounted }))
     expect(of(20)).toMatchObject({ allowed: true, remaining: 280 })
