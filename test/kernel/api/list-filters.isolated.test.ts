@@ -1,9 +1,8 @@
-import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { adminCall } from '../../support/admin.ts'
 import { adminContracts, contracts } from '../../support/endpoints.ts'
-import { insertion } from '../../support/rows.ts'
+import { insert, insertEndpoint } from '../../support/rows.ts'
 import { fillCompany, makeIds } from '../../support/two-companies.ts'
 
 /*
@@ -26,16 +25,11 @@ const { id: company_id, ids } = company
 const created = await company.call('POST', '/orders', { title: 'Deleted', client_id: ids.client })
 const deletedOrder: number = created.body.project.id
 await company.call('DELETE', `/orders/${deletedOrder}`)
-await env.DB.batch([
-  insertion('accounting_outbox', {
-    ...{ company_id, order_id: ids.order, operation: 'create', state: 'dead' },
-    ...{ next_attempt_at: 0, created_at: 0, updated_at: 0 },
-  }),
-  insertion('webhook_endpoints', {
-    ...{ company_id, id: 'we_000000000000000001', url: 'https://a.example', secret: '', event_types: '[]' },
-    ...{ position: 0, created_at: 0, updated_at: 0 },
-  }),
-])
+await insertEndpoint(company_id, 'we_000000000000000001')
+await insert('accounting_outbox', {
+  ...{ company_id, order_id: ids.order, operation: 'create', state: 'dead' },
+  ...{ next_attempt_at: 0, created_at: 0, updated_at: 0 },
+})
 
 type Value = string | number
 interface List {
