@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { issuesOf, mintCompany, request, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, send } from '../../support/app.ts'
 import { endpoints, exampleOf } from '../../support/endpoints.ts'
 
 const company = await mintCompany()
@@ -63,11 +63,15 @@ describe.each(changing)('%s', (_, contract) => {
   })
 })
 
-it('replaces no email thread where its tag is sent', async () => {
-  const path = '/mail/email-threads/18c2f0ac'
-  const account_email = 'a@x.example'
-  const url = `${path}?account_email=${account_email}`
+/** Stores an email thread with one message. */
+async function putThread(id: string) {
+  const [path, account_email] = [`/mail/email-threads/${id}`, 'a@x.example']
   await company.call('PUT', path, { account_email, messages: [{ id: '1' }] })
+  return { path, account_email, url: `${path}?account_email=${account_email}` }
+}
+
+it('replaces no email thread where its tag is sent', async () => {
+  const { path, account_email, url } = await putThread('18c2f0ac')
   const { headers } = await company.call('GET', url)
   const known = { 'if-match': headers.get('etag') ?? '' }
   expect((await company.call('PUT', path, { account_email, messages: [] }, known)).status).toBe(400)
@@ -123,9 +127,7 @@ describe('a response with an ETag', () => {
     ['identity', false],
     ['', false],
   ])('to Accept-Encoding: %s carries a weak one: %s', async (coding, isWeak) => {
-    const path = '/mail/email-threads/18c2f0ab'
-    await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
-    const url = `${path}?account_email=a@x.example`
+    const { url } = await putThread('18c2f0ab')
     const headers = { 'accept-encoding': coding }
     const etag = (await company.call('GET', url, undefined, headers)).headers.get('etag') ?? ''
     expect(etag).toMatch(isWeak ? /^W\/"[^"]+"$/ : /^"[^"]+"$/)
@@ -136,16 +138,12 @@ describe('a response with an ETag', () => {
   })
 
   it('varies by coding, as its 304 does', async () => {
-    const path = '/mail/email-threads/18c2f0aa'
-    await company.call('PUT', path, { account_email: 'a@x.example', messages: [] })
-    const first = await company.call('GET', `${path}?account_email=a@x.example`)
+    const { url } = await putThread('18c2f0aa')
+    const first = await company.call('GET', url)
     expect(first.headers.get('vary')).toBe('Accept-Encoding')
     const etag = first.headers.get('etag') ?? ''
     for (const known of [etag, `W/${etag}`]) {
-      const sent = request(company.token, 'GET', `${path}?account_email=a@x.example`, undefined, {
-        'if-none-match': known,
-      })
-      const again = await send(sent)
+      const again = await company.call('GET', url, undefined, { 'if-none-match': known })
       expect(again.status).toBe(304)
       expect(again.headers.get('vary')).toBe('Accept-Encoding')
     }
