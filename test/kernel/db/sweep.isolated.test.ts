@@ -6,6 +6,7 @@ import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies, listWebhookCompanies, removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
 
 afterEach(() => sql('DELETE FROM company_guards'))
@@ -35,6 +36,19 @@ function endlessDatabase(during?: () => void) {
   return { binding: binding as unknown as D1Database, statements }
 }
 
+/** Gives a company an old entry of the audit log. */
+const addEntry = (company_id: number, id = 1) =>
+  insert('audit_log', { company_id, id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 })
+
+const entriesOf = (companyId: number) => sql('SELECT id FROM audit_log WHERE company_id = ?', companyId)
+
+/** Adds rows of a company, in which `i` counts from 1. @param columns of the table, and what is selected for them */
+const addRows = (companyId: number, rows: number, columns: string) =>
+  sql(
+    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2) INSERT INTO ${columns} FROM n`,
+    ...[companyId, rows],
+  )
+
 /** Gives a company the order 1. */
 async function addOrder(companyId: number): Promise<void> {
   const key = { company_id: companyId, id: 1, created_at: 0, updated_at: 0 }
@@ -47,22 +61,18 @@ describe('the removal of old rows', () => {
     const { id } = await mintCompany()
     // What 10 tokens write in 5 minutes with 300 requests a minute each.
     const written = 10 * 5 * 300
-    await sql(
-      `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-       INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
-       SELECT ?2, i, 1, 'r', 'x', i, ?3 + (i > ?1 - 10) FROM n`,
-      written + 10,
-      id,
-      NOW - 90 * DAY_MS - 1,
+    await addRows(
+      ...[id, written + 10],
+      `audit_log (company_id, id, token_id, request_id, action, entity_id, at)
+       SELECT ?1, i, 1, 'r', 'x', i, ${NOW - 90 * DAY_MS - 1} + (i > ?2 - 10)`,
     )
     await removeExpiredRows(openDatabase(env.DB), NOW)
-    expect(await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', id)).toEqual([{ n: 10 }])
+    expect(await entriesOf(id)).toHaveLength(10)
   })
 
   it('removes a company’s whole audit log without assigning its ids again', async () => {
     const company = await mintCompany()
-    const entry = { company_id: company.id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
-    for (const id of [6, 7]) await insert('audit_log', { ...entry, id })
+    for (const id of [6, 7]) await addEntry(company.id, id)
     await removeExpiredRows(openDatabase(env.DB), NOW)
     await company.call('POST', '/clients', { company_name: 'New' })
     const left = await sql('SELECT id, action FROM audit_log WHERE company_id = ?', company.id)
@@ -86,18 +96,14 @@ describe('the removal of old rows', () => {
 
   /** Gives a company so many idempotent results and delivered accounting events, which have expired. */
   async function expire({ id }: TestCompany, rows: number): Promise<void> {
-    const numbers = 'WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)'
-    await sql(
-      `${numbers} INSERT INTO idempotency_keys (company_id, token_id, key, fingerprint, result, created_at)
-       SELECT ?1, 1, i, 'f', '[]', 0 FROM n`,
-      ...[id, rows],
-    )
     await addOrder(id)
-    await sql(
-      `${numbers} INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
-       SELECT ?1, 1, 'update', 'done', 0, 0, 0 FROM n`,
-      ...[id, rows],
-    )
+    for (const columns of [
+      "idempotency_keys (company_id, token_id, key, fingerprint, result, created_at) SELECT ?1, 1, i, 'f', '[]', 0",
+      `accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
+       SELECT ?1, 1, 'update', 'done', 0, 0, 0`,
+    ]) {
+      await addRows(id, rows, columns)
+    }
   }
 
   const expiredOf = async ({ id }: TestCompany) => {
@@ -123,6 +129,32 @@ describe('the removal of old rows', () => {
       expect(await expiredOf(moving)).toEqual([0, 0])
     },
   )
+
+  it('reads few rows of a company that has none to remove, where SQLite has no statistics', async () => {
+    const addBoth = async (companyId: number, rows: number, at: number) => {
+      for (const columns of [
+        `audit_log (company_id, id, token_id, request_id, action, entity_id, at) SELECT ?1, i, 1, 'r', 'x', i, ${at}`,
+        `changes (company_id, sequence, type, entity_id, operation, version, at)
+         SELECT ?1, i, 'clients', i, 'update', 1, ${at}`,
+      ]) {
+        await addRows(companyId, rows, columns)
+      }
+    }
+    const measure = async () => {
+      await removeExpiredRows(openDatabase(env.DB), NOW)
+      const { id } = await mintCompany({ home: 'DB' })
+      await addBoth(id, 5, 0)
+      const { env: metered, take } = meterBindings(env)
+      await removeExpiredRows(openDatabase(metered.DB), NOW)
+      expect(await entriesOf(id)).toEqual([])
+      expect(await sql('SELECT sequence FROM changes WHERE company_id = ?', id)).toEqual([])
+      return take().rowsRead
+    }
+    const alone = await measure()
+    await addBoth((await mintCompany({ home: 'DB' })).id, 5_000, NOW)
+    expect(await sql("SELECT tbl FROM sqlite_stat1 WHERE tbl IN ('audit_log', 'changes')")).toEqual([])
+    expect((await measure()) - alone).toBeLessThan(50)
+  })
 
   it('is bounded in statements, and removes in one sweep what 200 tokens may write until the next', async () => {
     const { binding, statements } = endlessDatabase()
@@ -150,25 +182,21 @@ describe('the removal of old rows', () => {
 
   it('of a database does not always wait for another one, which has more than a sweep removes', async () => {
     const { id } = await mintCompany({ home: 'DB_TWO' })
-    const entry = { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
-    await insert('audit_log', { ...entry, id: 1 })
-    const left = () => sql('SELECT id FROM audit_log WHERE company_id = ?', id)
+    await addEntry(id)
     const bindings = Object.assign({}, env, { DB: endlessDatabase().binding })
-    for (let sweeps = 0; sweeps < 50 && (await left()).length > 0; sweeps++) await sweep(bindings, NOW)
-    expect(await left()).toEqual([])
+    for (let sweeps = 0; sweeps < 50 && (await entriesOf(id)).length > 0; sweeps++) await sweep(bindings, NOW)
+    expect(await entriesOf(id)).toEqual([])
   })
 
   it('begins after due backups are started', async () => {
     const { id } = await mintCompany({ home: 'DB' })
-    const entry = { company_id: id, token_id: 1, request_id: 'r', action: 'x', entity_id: '1', at: 0 }
-    await insert('audit_log', { ...entry, id: 1 })
-    const entries = () => sql('SELECT id FROM audit_log WHERE company_id = ?', id)
+    await addEntry(id)
     const found: unknown[] = []
-    const start = async () => found.push(await entries())
+    const start = async () => found.push(await entriesOf(id))
     const COMPANY_BACKUP = { idFromName: String, get: () => ({ start }) }
     const bindings = Object.assign({}, env, { COMPANY_BACKUP })
     await worker.scheduled(createScheduledController({ scheduledTime: NOW }), bindings)
-    expect([found[0], await entries()]).toEqual([[{ id: 1 }], []])
+    expect([found[0], await entriesOf(id)]).toEqual([[{ id: 1 }], []])
   })
 })
 
