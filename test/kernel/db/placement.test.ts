@@ -63,9 +63,9 @@ describe('a company in another database', () => {
   })
 })
 
-describe('a database that fails', () => {
-  const failing = breakCalls(env, /^DB_TWO\./, new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
+const failing = breakCalls(env, /^DB_TWO\./, new Error('D1_ERROR: D1 DB is overloaded. Requests queued.'))
 
+describe('a database that fails', () => {
   it.each(['GET', 'POST'])('answers %s of its companies with 503, and serves all others', async (method) => {
     const body = method === 'POST' ? { ...client, email: null } : undefined
     const refused = await send(request(there.token, method, '/clients', body), { env: failing })
@@ -146,7 +146,6 @@ describe('a placement that names a missing binding', () => {
 
 describe('the administration API', () => {
   it('lists all companies while a database fails', async () => {
-    const failing = breakCalls(env, /^DB_TWO\./, new Error('D1_ERROR: down'))
     const { status, body } = await adminCallWith(failing, 'GET', '/companies?per_page=100')
     expect(status).toBe(200)
     expect(body.data.length).toBeGreaterThan(1)
@@ -199,14 +198,14 @@ describe('the administration API', () => {
   it('tells whether tokens are refused where a suspension in another database was interrupted, then repeated and then ended', async () => {
     const one = await mintCompany({ home: 'DB_TWO' })
     let isStored = false
-    const failing = wrapBindings(env, async (name, work) => {
+    const interrupted = wrapBindings(env, async (name, work) => {
       if (isStored && name === 'DB.batch') throw new Error('D1_ERROR: D1 DB is overloaded. Too many requests queued.')
       const result = await work()
       if (name === 'DB_TWO.batch') isStored = true
       return result
     })
     const change = { suspended: true, name: 'Renamed' }
-    expect((await adminCallWith(failing, 'PATCH', `/companies/${one.id}`, change)).status).toBe(503)
+    expect((await adminCallWith(interrupted, 'PATCH', `/companies/${one.id}`, change)).status).toBe(503)
     const findListed = async (query = ''): Promise<{ suspended: boolean }> => {
       const { data, pagination } = (await adminCall('GET', `/companies?per_page=100${query}`)).body
       const listed = data.find(({ id }: { id: number }) => id === one.id)

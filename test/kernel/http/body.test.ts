@@ -81,16 +81,10 @@ describe('a body', () => {
   it('over 1 MiB returns 413 by its Content-Length, or by its bytes without one', async () => {
     const limit = 1_048_576
     for (const body of [' '.repeat(limit + 1), streamed(limit + 1)]) {
-      expect(await post(body)).toMatchObject({
-        status: 413,
-        body: {
-          error: {
-            code: 'invalid_request',
-            message: 'The body must have at most 1 MiB',
-            details: { limit_bytes: limit },
-          },
-        },
-      })
+      const { status, body: sent } = await post(body)
+      const { code, message, details } = sent.error
+      const refusal = [413, 'invalid_request', 'The body must have at most 1 MiB', limit]
+      expect([status, code, message, details.limit_bytes]).toEqual(refusal)
     }
   })
 
