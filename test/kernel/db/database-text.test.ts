@@ -49,7 +49,6 @@ it('is nothing of another error', () => {
 
 it('is in the log line of a failure', async () => {
   const company = await mintCompany({ home: 'DB' })
-  await company.call('GET', '/clients')
   const error = await failureOf('INSERT INTO companies (id, slot, name) VALUES (?, 0, ?)', company.id, SECRET)
   const sent = request(company.token, 'POST', '/clients', { company_name: SECRET })
   const { status, headers } = await send(sent, { env: breakCalls(env, /^DB\.batch$/, error) })
