@@ -1,6 +1,6 @@
 import type { Env } from '../../src/env.ts'
 
-/** Does something around each call of a binding that reaches the outside. `name` is such as `DB.batch`, `input` what it gets. */
+/** Runs around each call of a binding that reaches the outside, with its input. `name` is such as `DB.batch`. */
 export type Around = (name: string, work: () => Promise<unknown>, input: unknown[]) => Promise<unknown>
 
 type Callable = (...input: unknown[]) => unknown

@@ -4,7 +4,7 @@ import { measureHops } from '../../support/hops.ts'
 import { refuse, withLimiter } from '../gate/support.ts'
 
 /*
- * How many waits for the network stand one behind the other, counted at the bindings and not by the clock. The budget of
+ * How many waits for the network stand one behind the other, counted at the bindings, not by the clock. The budget of
  * each endpoint is in `../db/budgets.ts`, those of files and mail are beside their slices.
  */
 const company = await mintCompany({ home: 'DB' })

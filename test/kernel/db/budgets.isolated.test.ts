@@ -10,7 +10,7 @@ import { meterBindings } from '../../support/meter.ts'
 import { BUDGETS, type Budget, defaultBudget, dollarsPerMillion, formatBudgets } from './budgets.ts'
 
 /*
- * What every request reads and writes at most, as D1 counts it, and which waits for the network stand one behind the other.
+ * What every request reads and writes at most, as D1 counts it, and its waits for the network, one behind the other.
  * What the objects do later, such as deliveries to accounting systems, is no part of a request.
  */
 const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }

@@ -15,7 +15,7 @@ import { type Found, findToken, hashToken } from '../../../src/kernel/gate/token
 import { sql } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
-/** Bindings with this object for every token, which `find` looks up, and the names of those that were called for requests. */
+/** Bindings with this object for every token that `find` finds, and the names of those called for requests. */
 export function withLimiter(
   decide: (name: string, cost: Usage) => Promise<Decision>,
   find = (hash: string): Promise<Found> => findToken(env.DB, hash),
