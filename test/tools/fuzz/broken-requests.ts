@@ -22,9 +22,14 @@ export function brokenRequests(operation: Operation): fc.Arbitrary<Draft>[] {
   return ways.map((way) => fc.tuple(validRequest(operation), way).map(([draft, change]) => change(draft)))
 }
 
-function mark(kind: string, refusedWith: number, field: string | null, change: Partial<Draft>): Partial<Draft> {
-  return { ...change, kind, refusedWith: [refusedWith], field }
-}
+/** A change of a request, and how it must be refused then. @param field what the issues of a 400 must name */
+const broken =
+  (kind: string, refusedWith: number, field: string | null, change: (draft: Draft) => Partial<Draft>): Change =>
+  (draft) => ({ ...draft, ...change(draft), kind, refusedWith, field })
+
+type Pair = [name: string, value: string]
+
+const without = (pairs: Pair[] | null, name: string): Pair[] => (pairs ?? []).filter(([other]) => other !== name)
 
 /* The path */
 
@@ -35,61 +40,41 @@ function breakPath(operation: Operation, { name, schema }: Parameter): Mutation[
   const encoded = [...misfits.map(encodeURIComponent), ...misfitEscapes(schema)]
   if (schema.pattern === undefined && schema.enum === undefined) return []
   return [
-    fc.constantFrom(...encoded).map((value) => (draft) => ({
-      ...draft,
-      ...mark('path does not fit', BAD_PATH[operation.id] ?? 404, null, { path: { ...draft.path, [name]: value } }),
-    })),
+    fc.constantFrom(...encoded).map((value) =>
+      broken('path does not fit', BAD_PATH[operation.id] ?? 404, null, ({ path }) => ({
+        path: { ...path, [name]: value },
+      })),
+    ),
   ]
 }
 
 /* The query */
 
-function breakQuery(operation: Operation): Mutation[] {
-  const parameters = operation.queryParameters
-  const replace =
-    (name: string, value: string): Change =>
-    (draft) => ({
-      ...draft,
-      ...mark(`query ${name} does not fit`, 400, name, {
-        query: [...draft.query.filter(([other]) => other !== name), [name, value]],
-      }),
-    })
-  const misfits = parameters.flatMap(({ name, schema }) => {
+function breakQuery({ queryParameters }: Operation): Mutation[] {
+  const refuse = (kind: string, name: string, change: (query: Pair[]) => Pair[]) =>
+    broken(kind, 400, name, ({ query }) => ({ query: change(query) }))
+  const misfits = queryParameters.flatMap(({ name, schema }) => {
     // A space in an email is taken for the plus sign that form decoding makes of it.
     const texts = misfitTexts(schema).map((group) =>
       group.filter((text) => schema.format !== 'email' || !text.includes(' ')).map(encodeURIComponent),
     )
-    const groups = [...texts, misfitEscapes(schema)]
-    return groups
-      .filter((group) => group.length > 0)
-      .map((group): Mutation => fc.constantFrom(...group).map((value) => replace(name, value)))
+    const replace = (value: string) =>
+      refuse(`query ${name} does not fit`, name, (query) => [...without(query, name), [name, value]])
+    const groups = [...texts, misfitEscapes(schema)].filter((group) => group.length > 0)
+    return groups.map((group): Mutation => fc.constantFrom(...group).map(replace))
   })
-  const repeated = parameters.map(
-    ({ name }): Change =>
-      (draft) => {
-        const value = draft.query.find(([other]) => other === name)?.[1] ?? '1'
-        return {
-          ...draft,
-          ...mark(`query ${name} twice`, 400, name, { query: [...draft.query, [name, value], [name, value]] }),
-        }
-      },
+  const repeated = queryParameters.map(({ name }) =>
+    refuse(`query ${name} twice`, name, (query) => {
+      const value = query.find(([other]) => other === name)?.[1] ?? '1'
+      return [...query, [name, value], [name, value]]
+    }),
   )
-  const left = parameters
+  const left = queryParameters
     .filter(({ required }) => required)
-    .map(
-      ({ name }): Change =>
-        (draft) => ({
-          ...draft,
-          ...mark(`query ${name} left out`, 400, name, { query: draft.query.filter(([other]) => other !== name) }),
-        }),
-    )
-  const known = new Set(parameters.map(({ name }) => name))
-  const unknown = AWKWARD_NAMES.filter((name) => name !== '' && !known.has(name)).map(
-    (name): Change =>
-      (draft) => ({
-        ...draft,
-        ...mark('unknown query parameter', 400, name, { query: [...draft.query, [name, '1']] }),
-      }),
+    .map(({ name }) => refuse(`query ${name} left out`, name, (query) => without(query, name)))
+  const known = new Set(queryParameters.map(({ name }) => name))
+  const unknown = AWKWARD_NAMES.filter((name) => name !== '' && !known.has(name)).map((name) =>
+    refuse('unknown query parameter', name, (query) => [...query, [name, '1']]),
   )
   const others = [repeated, left, unknown].filter((group) => group.length > 0)
   return [...(misfits.length > 0 ? [fc.oneof(...misfits)] : []), ...others.map((group) => fc.constantFrom(...group))]
@@ -99,54 +84,32 @@ function breakQuery(operation: Operation): Mutation[] {
 
 function breakBody(operation: Operation, schema: JsonObject): Mutation[] {
   const properties = propertiesOf(schema)
-  const replace =
-    (name: string, value: string): Change =>
-    (draft) => ({
-      ...draft,
-      ...mark(`body ${name} does not fit`, 400, name, {
-        members: [...(draft.members ?? []).filter(([other]) => other !== name), [name, value]],
-      }),
-    })
+  const refuse = (kind: string, name: string | null, change: (members: Pair[]) => Pair[]) =>
+    broken(kind, 400, name, ({ members }) => ({ members: change(members ?? []) }))
   const keepsLoneSurrogates = KEEPS_LONE_SURROGATES.includes(operation.id)
-  const misfits = properties.flatMap(([name, property]) =>
-    misfitValues(property, { keepsLoneSurrogates }).map((group) =>
-      fc.constantFrom(...group).map((value) => replace(name, value)),
-    ),
-  )
+  const misfits = properties.flatMap(([name, property]) => {
+    const replace = (value: string) =>
+      refuse(`body ${name} does not fit`, name, (members) => [...without(members, name), [name, value]])
+    return misfitValues(property, { keepsLoneSurrogates }).map((group) => fc.constantFrom(...group).map(replace))
+  })
   const groups: Mutation[] = [fc.oneof(...misfits), notJson, notObject, notUtf8, mediaType, ...tooLarge(operation)]
 
   const required = requiredOf(schema)
   if (required.length > 0) {
-    groups.push(
-      fc.constantFrom(...required).map((name) => (draft) => ({
-        ...draft,
-        ...mark(`body ${name} left out`, 400, name, {
-          members: (draft.members ?? []).filter(([other]) => other !== name),
-        }),
-      })),
-    )
+    const leaveOut = (name: string) => refuse(`body ${name} left out`, name, (members) => without(members, name))
+    groups.push(fc.constantFrom(...required).map(leaveOut))
   }
-  if (Number(schema.minProperties ?? 0) > 0) {
-    groups.push(fc.constant((draft) => ({ ...draft, ...mark('empty body object', 400, null, { members: [] }) })))
-  }
-  const names = AWKWARD_NAMES.filter((name) => !properties.some(([known]) => known === name))
+  if (Number(schema.minProperties ?? 0) > 0) groups.push(fc.constant(refuse('empty body object', null, () => [])))
   if (!isOpen(schema)) {
-    groups.push(
-      fc.constantFrom(...names, 'x'.repeat(10_000)).map((name) => (draft) => ({
-        ...draft,
-        ...mark('unknown body field', 400, name, { members: [...(draft.members ?? []), [name, '1']] }),
-      })),
-    )
+    const names = AWKWARD_NAMES.filter((name) => !properties.some(([known]) => known === name))
+    const add = (name: string) => refuse('unknown body field', name, (members) => [...members, [name, '1']])
+    groups.push(fc.constantFrom(...names, 'x'.repeat(10_000)).map(add))
   }
   return groups
 }
 
-const instead =
-  (kind: string, status: number, body: (text: string) => string | Uint8Array): Change =>
-  (draft) => ({
-    ...draft,
-    ...mark(kind, status, null, { body: body(writeObject(draft.members ?? [])) }),
-  })
+const instead = (kind: string, status: number, body: (text: string) => string | Uint8Array): Change =>
+  broken(kind, status, null, ({ members }) => ({ body: body(writeObject(members ?? [])) }))
 
 /** A beginning of a JSON object is never JSON; nor is any of these. */
 const notJson: Mutation = fc.oneof(
@@ -203,28 +166,23 @@ const mediaType: Mutation = fc
     '',
     null,
   )
-  .map((type) => (draft) => {
-    const { 'content-type': _, ...headers } = draft.headers
-    return {
-      ...draft,
-      ...mark('other media type', 415, null, {
-        headers: type === null ? headers : { ...headers, 'content-type': type },
-      }),
-    }
-  })
+  .map((type) =>
+    broken('other media type', 415, null, ({ headers: { 'content-type': _, ...headers } }) => ({
+      headers: type === null ? headers : { ...headers, 'content-type': type },
+    })),
+  )
 
 function tooLarge(operation: Operation): Mutation[] {
   const limit = BODY_LIMIT_BYTES[operation.id] ?? 1_048_576
   // Larger ones would take all the time.
   if (limit > 2_000_000) return []
   return [
-    fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) => (draft) => ({
-      ...draft,
-      ...mark('body too large', 413, null, {
+    fc.constantFrom({}, { 'transfer-encoding': 'chunked' }).map((headers) =>
+      broken('body too large', 413, null, (draft) => ({
         headers: { ...draft.headers, ...headers },
         body: writeObject(draft.members ?? []).padEnd(limit + 1),
-      }),
-    })),
+      })),
+    ),
   ]
 }
 
@@ -241,15 +199,18 @@ const breakToken: Mutation = fc
     { authorization: `Bearer ${'0'.repeat(6_000)}` },
     { 'x-api-key': '0'.repeat(64) },
   )
-  .map((headers) => (draft) => ({
-    ...draft,
-    ...mark('no valid token', 401, null, { headers: { ...draft.headers, ...headers }, isAuthorized: false }),
-  }))
+  .map((headers) =>
+    broken('no valid token', 401, null, (draft) => ({
+      headers: { ...draft.headers, ...headers },
+      isAuthorized: false,
+    })),
+  )
 
 function breakMethod({ methods }: Operation): Mutation {
   const others = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].filter((method) => !methods.includes(method))
-  return fc.constantFrom(...others).map((method) => (draft) => ({
-    ...draft,
-    ...mark(`method ${method}`, 405, null, { method, ...(method === 'GET' && { members: null }) }),
-  }))
+  return fc
+    .constantFrom(...others)
+    .map((method) =>
+      broken(`method ${method}`, 405, null, () => ({ method, ...(method === 'GET' && { members: null }) })),
+    )
 }

@@ -5,8 +5,8 @@ export interface Draft {
   operation: Operation
   /** What was broken in it, or `valid`. */
   kind: string
-  /** The allowed statuses; null for a valid request, which must not be refused as invalid. */
-  refusedWith: readonly number[] | null
+  /** The only allowed status; null for a valid request, which must not be refused as invalid. */
+  refusedWith: number | null
   /** The field that the issues of a 400 must name. */
   field: string | null
   method: string

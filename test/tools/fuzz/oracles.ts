@@ -45,10 +45,8 @@ function judgeValid(draft: Draft, response: Response, body: Json | undefined): s
   return [`a valid request returned ${response.status}: ${JSON.stringify(body ?? null).slice(0, 500)}`]
 }
 
-function judgeBroken(draft: Draft, expected: readonly number[], response: Response, body: Json | undefined): string[] {
-  if (!expected.includes(response.status)) {
-    return [`${draft.kind}: returned ${response.status}, not ${expected.join(' or ')}`]
-  }
+function judgeBroken(draft: Draft, expected: number, response: Response, body: Json | undefined): string[] {
+  if (response.status !== expected) return [`${draft.kind}: returned ${response.status}, not ${expected}`]
   const { field } = draft
   if (response.status !== 400 || field === null || body === undefined) return []
   // A long name is cut.
