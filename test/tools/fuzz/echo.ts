@@ -7,40 +7,25 @@ const MAX_TEXT = 50_000
 
 type Places = Readonly<Record<string, readonly [place: string, name: string]>>
 
-const CLIENT: Places = Object.fromEntries(
-  [
-    'company_name',
-    'first_name',
-    'last_name',
-    'email',
-    'website',
-    'phone',
-    'accounting_sync_enabled',
-    'tax_exempt',
-    'tax_exempt_reason',
-    'deleted',
-  ].map((name) => [name, ['client', name]]),
-)
+/** Fields that a part of the response has under their own names. */
+const placesIn = (place: string, ...names: string[]): Places =>
+  Object.fromEntries(names.map((name) => [name, [place, name]]))
 
-const ORDER: Places = {
-  ...Object.fromEntries(
-    ['title', 'client_id', 'description', 'start_date', 'deadline', 'client_notes'].map((name) => [
-      name,
-      ['project', name],
-    ]),
-  ),
-  status_id: ['project', 'order_status_id'],
-  ...Object.fromEntries(
-    ['tax_exempt', 'tax_exempt_reason', 'discount_amount', 'discount_type'].map((name) => [name, ['invoice', name]]),
-  ),
+const CLIENT: Places = {
+  ...placesIn('client', 'company_name', 'first_name', 'last_name', 'email', 'website', 'phone', 'deleted'),
+  ...placesIn('client', 'accounting_sync_enabled', 'tax_exempt', 'tax_exempt_reason'),
 }
 
-const THREAD: Places = Object.fromEntries(
-  ['messages', 'participants', 'labels', 'subject', 'snippet', 'mail_thread_id', 'mail_history_id'].map((name) => [
-    name,
-    ['email_thread', name],
-  ]),
-)
+const ORDER: Places = {
+  ...placesIn('project', 'title', 'client_id', 'description', 'start_date', 'deadline', 'client_notes'),
+  status_id: ['project', 'order_status_id'],
+  ...placesIn('invoice', 'tax_exempt', 'tax_exempt_reason', 'discount_amount', 'discount_type'),
+}
+
+const THREAD: Places = {
+  ...placesIn('email_thread', 'messages', 'participants', 'labels', 'subject', 'snippet'),
+  ...placesIn('email_thread', 'mail_thread_id', 'mail_history_id'),
+}
 
 /** Where a response repeats the sent fields, by operation. */
 const ECHOES: Readonly<Record<string, Places>> = {

@@ -6,22 +6,8 @@ import { PREFERRED } from './rules.ts'
 
 /** Names that every object seems to have, and others that code could mistake for its own. */
 export const AWKWARD_NAMES = [
-  '__proto__',
-  'constructor',
-  'prototype',
-  'toString',
-  'hasOwnProperty',
-  'valueOf',
-  'then',
-  'length',
-  'company_id',
-  'deletedAt',
-  '',
-  ' ',
-  '\u0000',
-  '$where',
-  'a.b',
-  '0',
+  ...['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'valueOf', 'then', 'length'],
+  ...['company_id', 'deletedAt', '', ' ', '\u0000', '$where', 'a.b', '0'],
 ]
 
 const AWKWARD_TEXTS = [
