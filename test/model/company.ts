@@ -118,20 +118,10 @@ export function addChange(model: Model, type: Change['type'], row: Client | Orde
 }
 
 /** Adds what follows an update that changed the status of an order. */
-export function addStatusChange(
-  model: Model,
-  { id, version, order_status_id }: Order,
-  old_status_id: number | null,
-): void {
-  const ids = { old_status_id, new_status_id: order_status_id }
-  model.changes.push({
-    sequence: model.changes.length + 1,
-    type: 'orders',
-    id,
-    operation: 'status_changed',
-    version,
-    ...ids,
-  })
+export function addStatusChange({ changes }: Model, order: Order, old_status_id: number | null): void {
+  const { id, version, order_status_id: new_status_id } = order
+  const change = { type: 'orders', id, operation: 'status_changed', version } as const
+  changes.push({ sequence: changes.length + 1, ...change, old_status_id, new_status_id })
 }
 
 /** The query of a list of clients or orders, as far as it filters and sorts. Times are milliseconds. */

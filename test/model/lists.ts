@@ -2,16 +2,8 @@ import { expect } from 'vitest'
 import type { ApiResponse } from '../support/app.ts'
 import { byKeys } from '../support/lists.ts'
 import type { Choice, Kind } from './choice.ts'
-import {
-  type Change,
-  type Client,
-  clientsOf,
-  type ListQuery,
-  type Model,
-  type Order,
-  ordersOf,
-  type Thread,
-} from './company.ts'
+import type { Change, Client, ListQuery, Model, Order, Thread } from './company.ts'
+import { clientsOf, ordersOf } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
 import { Walk } from './walk.ts'
 import { FILED } from './writes.ts'
@@ -19,16 +11,8 @@ import { FILED } from './writes.ts'
 const LIMITS = [1, 2, 7, 25, 100] as const
 const COLUMNS = ['id', 'created_at', 'updated_at'] as const
 /** What changes during a walk matters to an order by the time of changes. */
-export const SORTS = [
-  'id',
-  '-id',
-  'created_at',
-  '-created_at',
-  'updated_at',
-  'updated_at',
-  'updated_at',
-  '-updated_at',
-] as const
+const BY_CHANGE = ['updated_at', 'updated_at', 'updated_at', '-updated_at'] as const
+export const SORTS = ['id', '-id', 'created_at', '-created_at', ...BY_CHANGE] as const
 const isoTime = (ms: number) => new Date(ms).toISOString()
 
 type Timed = { created_at: number; updated_at: number }
@@ -181,17 +165,14 @@ function listThreads(shop: Shop, choice: Choice) {
   const deleted = choice.pick(['exclude', 'include', 'only'] as const)
   const since = choice.maybe([...shop.model.threads.values()], 3)?.updated_at
   const ofMailbox = () => [...shop.model.threads.values()].filter((thread) => thread.account_email === account_email)
-  const rows = () =>
-    ofMailbox().filter(
-      (thread) =>
-        (deleted === 'include' || thread.deleted === (deleted === 'only')) && thread.updated_at >= (since ?? 0),
-    )
+  const isListed = (thread: Thread) =>
+    (deleted === 'include' || thread.deleted === (deleted === 'only')) && thread.updated_at >= (since ?? 0)
   return new Walk<Thread>({
     path: '/mail/email-threads',
     send: (address) => shop.call('GET', address),
     query: { account_email, deleted, updated_since: since === undefined ? since : isoTime(since) },
     limit: choice.pick(LIMITS),
-    rows,
+    rows: () => ofMailbox().filter(isListed),
     compare: byKeys(({ created_at, id }) => [created_at, id], -1),
     show: ({ revision: _, label: __, ...thread }) => withTimes(thread),
     mayBeShort: true,

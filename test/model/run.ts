@@ -48,13 +48,8 @@ export async function runModel({ seed, steps, sizes: [first, second, third], loo
     try {
       await runner.run(step)
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      throw new Error(
-        `Step ${number} of seed ${seed}: ${step.kind} of company ${step.company}: ${runner.doing}\n${message}`,
-        {
-          cause: error,
-        },
-      )
+      const where = `Step ${number} of seed ${seed}: ${step.kind} of company ${step.company}: ${runner.doing}`
+      throw new Error(`${where}\n${error instanceof Error ? error.message : error}`, { cause: error })
     }
   }
   await runner.finish()

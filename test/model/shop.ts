@@ -1,33 +1,12 @@
 import { digitsOf, fold } from '../../src/kernel/db/search.ts'
-import {
-  type ApiResponse,
-  call,
-  type Home,
-  mintCompany,
-  mintToken,
-  sql,
-  sqlIn,
-  type TestCompany,
-} from '../support/app.ts'
+import type { ApiResponse, Home, TestCompany } from '../support/app.ts'
+import { call, mintCompany, mintToken, sql, sqlIn } from '../support/app.ts'
 import { addChange, type Client, type Context, emptyModel, type Model, type Order, type Thread } from './company.ts'
 
 /** Parts of names, in several scripts, with what searches could mistake for something else. */
 export const WORDS = [
-  'Ridgeline',
-  'Регата',
-  '漢字商店',
-  'ضادة',
-  'Ελλάς',
-  'Straße',
-  'Łódź',
-  'İzmir',
-  '🧵🧶 Thread',
-  'नमस्ते',
-  'O’Neil',
-  'a"b',
-  '100%_\\',
-  'NEAR(*)',
-  '555 10',
+  ...['Ridgeline', 'Регата', '漢字商店', 'ضادة', 'Ελλάς', 'Straße', 'Łódź', 'İzmir', '🧵🧶 Thread', 'नमस्ते'],
+  ...['O’Neil', 'a"b', '100%_\\', 'NEAR(*)', '555 10'],
 ] as const
 
 const FIRST_NAMES = [null, 'Zoë', 'Олег', '李', 'Ümit'] as const
@@ -187,22 +166,25 @@ const pickOf = <T>(all: readonly [T, ...T[]] | readonly T[], at: number): T => {
   return value as T
 }
 
-function clientOf(base: number, n: number): Client {
+/** What the n-th row of every kind has. */
+function commonOf(n: number) {
   const created_at = BASE_MS + Math.floor(n / 3) * 1_000
-  return {
-    id: base + n,
-    company_name: `${pickOf(WORDS, n)} Harbor ${n}`,
-    first_name: pickOf(FIRST_NAMES, n),
-    last_name: pickOf(LAST_NAMES, n),
-    email: n % 3 > 0 ? `c${n % 200}@x.example` : null,
-    phone: n % 4 > 0 ? `(555) ${1_000_000 + n}` : null,
-    external_id: n % 2 > 0 ? `E${n}` : null,
-    deleted: n % 19 === 0,
-    version: 1,
-    created_at,
-    updated_at: created_at + (n % 7) * 700,
-  }
+  return { deleted: n % 19 === 0, created_at, updated_at: created_at + (n % 7) * 700 }
 }
+
+const versionedOf = (base: number, n: number) => ({
+  ...{ id: base + n, external_id: n % 2 > 0 ? `E${n}` : null, version: 1 },
+  ...commonOf(n),
+})
+
+const clientOf = (base: number, n: number): Client => ({
+  ...versionedOf(base, n),
+  company_name: `${pickOf(WORDS, n)} Harbor ${n}`,
+  first_name: pickOf(FIRST_NAMES, n),
+  last_name: pickOf(LAST_NAMES, n),
+  email: n % 3 > 0 ? `c${n % 200}@x.example` : null,
+  phone: n % 4 > 0 ? `(555) ${1_000_000 + n}` : null,
+})
 
 export function columnsOfClient(client: Client) {
   const { company_name, first_name, last_name, email, phone } = client
@@ -219,43 +201,27 @@ export function columnsOfClient(client: Client) {
   }
 }
 
-function orderOf(base: number, n: number, clients: number): Order {
-  const created_at = BASE_MS + Math.floor(n / 3) * 1_000
-  return {
-    id: base + n,
-    title: `${pickOf(WORDS, n)} regatta ${n}`,
-    client_id: base + (n % 10 === 0 ? 1 : (n % clients) + 1),
-    order_status_id: n % 4 === 0 ? null : n % 4,
-    created_date: new Date(Date.UTC(2022, 0, 1) + (n % 900) * DAY_MS).toISOString().slice(0, 10),
-    number: '',
-    external_id: n % 2 > 0 ? `E${n}` : null,
-    deleted: n % 19 === 0,
-    version: 1,
-    created_at,
-    updated_at: created_at + (n % 7) * 700,
-  }
-}
+const orderOf = (base: number, n: number, clients: number): Order => ({
+  ...versionedOf(base, n),
+  title: `${pickOf(WORDS, n)} regatta ${n}`,
+  client_id: base + (n % 10 === 0 ? 1 : (n % clients) + 1),
+  order_status_id: n % 4 === 0 ? null : n % 4,
+  created_date: new Date(Date.UTC(2022, 0, 1) + (n % 900) * DAY_MS).toISOString().slice(0, 10),
+  number: '',
+})
 
 export function columnsOfOrder({ number, ...order }: Order) {
   return { ...order, deleted: Number(order.deleted), title_key: fold(order.title), number_key: number }
 }
 
-function threadOf(companyId: number, n: number): Thread {
-  const created_at = BASE_MS + Math.floor(n / 3) * 1_000
-  return {
-    // Ids of threads are unique in a database.
-    id: `00000000-0000-4000-8000-${String(companyId).padStart(6, '0')}${String(n).padStart(6, '0')}`,
-    account_email: pickOf(MAILBOXES, n % 5 === 0 ? 1 : 0),
-    legacy_thread_id: `t${n}`,
-    subject: `Thread ${n}`,
-    message_count: 1,
-    label: '',
-    deleted: n % 19 === 0,
-    revision: 1,
-    created_at,
-    updated_at: created_at + (n % 7) * 700,
-  }
-}
+const threadOf = (companyId: number, n: number): Thread => ({
+  // Ids of threads are unique in a database.
+  id: `00000000-0000-4000-8000-${String(companyId).padStart(6, '0')}${String(n).padStart(6, '0')}`,
+  account_email: pickOf(MAILBOXES, n % 5 === 0 ? 1 : 0),
+  legacy_thread_id: `t${n}`,
+  ...{ subject: `Thread ${n}`, message_count: 1, label: '', revision: 1 },
+  ...commonOf(n),
+})
 
 function columnsOfThread({ label: _, ...thread }: Thread) {
   return {
@@ -268,25 +234,13 @@ function columnsOfThread({ label: _, ...thread }: Thread) {
   }
 }
 
-function contextOf(base: number, n: number): Context {
-  return {
-    thread_id: `t${n}`,
-    legacy_thread_id: `t${n}`,
-    client_id: base + 1,
-    clients: [base + 2],
-    orders: [base + (n % 2) + 1],
-  }
-}
+const contextOf = (base: number, n: number): Context => ({
+  ...{ thread_id: `t${n}`, legacy_thread_id: `t${n}`, client_id: base + 1 },
+  ...{ clients: [base + 2], orders: [base + (n % 2) + 1] },
+})
 
-function columnsOfContext({ thread_id, legacy_thread_id, client_id, clients, orders }: Context) {
-  const elements = (ids: number[]) => JSON.stringify(ids.map((id) => ({ id })))
-  return {
-    thread_id,
-    legacy_thread_id,
-    client_id: String(client_id),
-    clients_data: elements(clients),
-    orders_data: elements(orders),
-    fetched_at: BASE_MS,
-    updated_at: BASE_MS,
-  }
+function columnsOfContext({ client_id, clients, orders, ...ids }: Context) {
+  const elements = (all: number[]) => JSON.stringify(all.map((id) => ({ id })))
+  const columns = { client_id: String(client_id), clients_data: elements(clients), orders_data: elements(orders) }
+  return { ...ids, ...columns, fetched_at: BASE_MS, updated_at: BASE_MS }
 }

@@ -10,8 +10,11 @@ const timesOf = (row: { created_at: string; updated_at: string }) => ({
   updated_at: Date.parse(row.updated_at),
 })
 
-function expectOk({ status, body }: ApiResponse): void {
+/** Sends a write that succeeds, and gives the body of its response. */
+async function send(shop: Shop, ...input: Parameters<Shop['call']>) {
+  const { status, body } = await shop.call(...input)
   expect(status, JSON.stringify(body)).toBe(200)
+  return body
 }
 
 /** Names as they are searched for: words of several scripts, with a number. */
@@ -35,9 +38,7 @@ function clientFields(shop: Shop, choice: Choice) {
 
 async function createClient(shop: Shop, choice: Choice): Promise<void> {
   const sent = { company_name: nameOf(shop, choice), ...clientFields(shop, choice) }
-  const response = await shop.call('POST', '/clients', sent, clientEntry('client.create'))
-  expectOk(response)
-  const row = response.body.client
+  const { client: row } = await send(shop, 'POST', '/clients', sent, clientEntry('client.create'))
   const known = Math.max(shop.base, ...shop.model.clients.keys())
   expect(row.id).toBe(known + 1)
   const none = { first_name: null, last_name: null, email: null, phone: null, external_id: null }
@@ -47,14 +48,8 @@ async function createClient(shop: Shop, choice: Choice): Promise<void> {
 }
 
 async function patchClient(shop: Shop, client: Client, sent: Partial<Client>): Promise<void> {
-  const response = await shop.call(
-    'PATCH',
-    `/clients/${client.id}`,
-    sent,
-    clientEntry(sent.deleted ? 'client.delete' : 'client.update'),
-  )
-  expectOk(response)
-  const row = response.body.client
+  const entry = clientEntry(sent.deleted ? 'client.delete' : 'client.update')
+  const { client: row } = await send(shop, 'PATCH', `/clients/${client.id}`, sent, entry)
   Object.assign(client, sent, { version: client.version + 1, ...timesOf(row) })
   expect(row.version).toBe(client.version)
   addChange(shop.model, 'clients', client, false)
@@ -94,17 +89,12 @@ async function createOrder(shop: Shop, choice: Choice): Promise<void> {
   const client_id = choice.pick(liveClients(shop)).id
   const { status_id = 2, external_id = null, ...rest } = orderFields(shop, choice)
   const sent = { title: nameOf(shop, choice), client_id, status_id, external_id, ...rest }
-  const response = await shop.call('POST', '/orders', sent, orderEntry('order.create'))
-  expectOk(response)
-  const { project, invoice } = response.body
+  const { project, invoice } = await send(shop, 'POST', '/orders', sent, orderEntry('order.create'))
   expect(project.id).toBe(Math.max(shop.base, ...orders.keys()) + 1)
-  const { title } = sent
-  const { created_date } = project
-  const { number } = invoice
-  const fixed = { id: project.id, deleted: false, version: 1 }
+  const { id, created_date } = project
   const order: Order = {
-    ...fixed,
-    ...{ title, client_id, order_status_id: status_id, external_id, created_date, number },
+    ...{ id, deleted: false, version: 1, title: sent.title, client_id, order_status_id: status_id, external_id },
+    ...{ created_date, number: invoice.number },
     ...timesOf(project),
   }
   orders.set(order.id, order)
@@ -120,9 +110,7 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
     ...(choice.oneIn(2) && { title: nameOf(shop, choice) }),
   }
   const body = { title: order.title, ...sent, ...(status_id !== undefined && { status_id }) }
-  const response = await shop.call('PATCH', `/orders/${order.id}`, body, orderEntry('order.update'))
-  expectOk(response)
-  const { project } = response.body
+  const { project } = await send(shop, 'PATCH', `/orders/${order.id}`, body, orderEntry('order.update'))
   const status = status_id === undefined ? {} : { order_status_id: status_id }
   const { order_status_id: oldStatus } = order
   Object.assign(order, sent, status, { version: order.version + 1, ...timesOf(project) })
@@ -133,9 +121,8 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
 
 async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {
   const order = choice.pick(liveOrders(shop))
-  const response = await shop.call('DELETE', `/orders/${order.id}`, undefined, orderEntry('order.delete'))
-  expectOk(response)
-  Object.assign(order, { deleted: true, version: order.version + 1, ...timesOf(response.body.project) })
+  const { project } = await send(shop, 'DELETE', `/orders/${order.id}`, undefined, orderEntry('order.delete'))
+  Object.assign(order, { deleted: true, version: order.version + 1, ...timesOf(project) })
   addChange(shop.model, 'orders', order, false)
 }
 
@@ -154,9 +141,7 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
   // Texts alone are no new content, and have no entry of their own unless they restore the thread.
   const entry = ({ body }: ApiResponse): [string, string] => ['email_thread.write', body.email_thread.id]
   const path = `/mail/email-threads/${legacy_thread_id}`
-  const response = await shop.call('PUT', path, sent, isSame && !known.deleted ? undefined : entry)
-  expectOk(response)
-  const row = response.body.email_thread
+  const { email_thread: row } = await send(shop, 'PUT', path, sent, isSame && !known.deleted ? undefined : entry)
   const thread: Thread = {
     ...{ id: known?.id ?? row.id, account_email, legacy_thread_id, subject: sent.subject },
     ...{ message_count, label, deleted: false, revision: (known?.revision ?? 0) + 1 },
@@ -170,10 +155,8 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
 async function deleteThread(shop: Shop, choice: Choice): Promise<void> {
   const thread = choice.pick([...shop.model.threads.values()].filter(isLive))
   const path = `/mail/email-threads/${thread.legacy_thread_id}?account_email=${thread.account_email}`
-  const response = await shop.call('DELETE', path, undefined, () => ['email_thread.delete', thread.id])
-  expectOk(response)
-  const times = timesOf(response.body.email_thread)
-  Object.assign(thread, { deleted: true, revision: thread.revision + 1, ...times })
+  const { email_thread: row } = await send(shop, 'DELETE', path, undefined, () => ['email_thread.delete', thread.id])
+  Object.assign(thread, { deleted: true, revision: thread.revision + 1, ...timesOf(row) })
   addChange(shop.model, 'email_threads', thread, false)
 }
 
@@ -188,7 +171,7 @@ async function putContext(shop: Shop, choice: Choice): Promise<void> {
   const elements = (ids: number[]) => ids.map((id) => ({ id }))
   const body = { client_id, clients_data: elements(clients), orders_data: elements(orders) }
   const entry = (): [string, string] => ['thread_context.write', legacy_thread_id]
-  expectOk(await shop.call('PUT', `/mail/threads/${legacy_thread_id}`, body, entry))
+  await send(shop, 'PUT', `/mail/threads/${legacy_thread_id}`, body, entry)
   const thread_id = known?.thread_id ?? legacy_thread_id
   contexts.set(legacy_thread_id, { thread_id, legacy_thread_id, client_id, clients, orders })
 }
@@ -197,7 +180,7 @@ async function deleteContext(shop: Shop, choice: Choice): Promise<void> {
   const legacyId = choice.maybe([...shop.model.contexts.keys()], 1)
   if (legacyId === undefined) return
   const entry = (): [string, string] => ['thread_context.delete', legacyId]
-  expectOk(await shop.call('DELETE', `/mail/threads/${legacyId}`, undefined, entry))
+  await send(shop, 'DELETE', `/mail/threads/${legacyId}`, undefined, entry)
   shop.model.contexts.delete(legacyId)
 }
 
@@ -215,7 +198,7 @@ async function changeFiles(shop: Shop, choice: Choice): Promise<void> {
   const doomed = choice.maybe(own)
   if (doomed !== undefined && !order.deleted) {
     const path = `/orders/${order.id}/files?path=${encodeURIComponent(doomed)}`
-    expectOk(await shop.call('DELETE', path, undefined, () => ['file.delete', doomed]))
+    await send(shop, 'DELETE', path, undefined, () => ['file.delete', doomed])
     files.delete(doomed)
   } else {
     const folder = choice.pick(['email/t1/', 'email/t12/', ''])
