@@ -14,7 +14,7 @@ import { lookAlike } from '../harness/look-alike.ts'
 const DESCRIPTION = join(import.meta.dirname, '../../../src/site/reference/openapi.json')
 
 /** A minute. Requests with unknown tokens come from one address here, and their limit must not be reached. */
-const UNLIMITED = 1_000_000
+const unlimited = (namespace_id: string) => ({ namespace_id, simple: { limit: 1_000_000, period: 60 } as const })
 
 export interface LogLine {
   event: string
@@ -39,9 +39,24 @@ export async function serve(tokenCount: number) {
     const script = buildWorker(join(directory, 'build'))
     const description = await readFile(DESCRIPTION, 'utf8')
     const adminToken = randomBytes(32).toString('hex')
-    const running = await startWorker(script, join(directory, 'state'), adminToken, description, (text) => {
-      const line = parseLine(text)
-      if (line) for (const listener of listeners) listener(line)
+    const running = await startApi(script, join(directory, 'state'), {
+      ratelimits: { AUTH_FAILURES: unlimited('1'), ADMIN_REQUESTS: unlimited('2') },
+      serviceBindings: {
+        ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
+      },
+      bindings: {
+        CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+        ADMIN_TOKEN: adminToken,
+        STORAGE_RELAY: 'development',
+        STORAGE_BUCKET: 'files',
+        STORAGE_ACCESS_KEY_ID: 'fuzz',
+        STORAGE_SECRET_ACCESS_KEY: 'fuzz',
+      },
+      handleStructuredLogs: ({ message }) => {
+        if (!message.startsWith('{"event":')) return
+        const line: LogLine = JSON.parse(message)
+        for (const listener of listeners) listener(line)
+      },
     })
     close.push(() => running.worker.dispose())
     const simulators = await startSimulators()
@@ -58,38 +73,6 @@ export async function serve(tokenCount: number) {
     await closeAll()
     throw error
   }
-}
-
-function startWorker(
-  script: string,
-  state: string,
-  adminToken: string,
-  description: string,
-  onText: (text: string) => void,
-): Promise<Running> {
-  return startApi(script, state, {
-    ratelimits: {
-      AUTH_FAILURES: { namespace_id: '1', simple: { limit: UNLIMITED, period: 60 } },
-      ADMIN_REQUESTS: { namespace_id: '2', simple: { limit: UNLIMITED, period: 60 } },
-    },
-    serviceBindings: {
-      ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
-    },
-    bindings: {
-      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
-      ADMIN_TOKEN: adminToken,
-      WEBHOOK_LOOPBACK: 'development', // where the simulators are
-      STORAGE_RELAY: 'development',
-      STORAGE_BUCKET: 'files',
-      STORAGE_ACCESS_KEY_ID: 'fuzz',
-      STORAGE_SECRET_ACCESS_KEY: 'fuzz',
-    },
-    handleStructuredLogs: ({ message }) => onText(message),
-  })
-}
-
-function parseLine(text: string): LogLine | undefined {
-  return text.startsWith('{"event":') ? JSON.parse(text) : undefined
 }
 
 /** Migrations, the sample company with its integrations, and tokens. */
