@@ -114,11 +114,11 @@ function runOf(
       return { site, kind, isCold: false, ms: ms + (isSlower ? slower.ms : 0), machineMs: 1 }
     }),
   )
-  const pairs = { pairs: 10, stale: 0, examples: [], readMs: new Map() }
+  const pairs = { pairs: 10, stale: 0, examples: [], readMs: [] }
   return { primary: 'enam', build: 'this', samples, pairs, failures: [], errors: [], ...fields }
 }
 
-const stale = { pairs: 10, stale: 1, examples: ['written from Paris'], readMs: new Map() }
+const stale = { pairs: 10, stale: 1, examples: ['written from Paris'], readMs: [] }
 const failures = [{ what: 'read from Paris', status: 503, text: 'unavailable' }]
 
 describe('a simulated run', () => {

@@ -8,7 +8,6 @@ const ROOT = join(import.meta.dirname, '../../..')
 
 /** A built Worker, with the bindings that its `wrangler.toml` names. */
 export interface Build {
-  name: string
   configuration: ReturnType<typeof readConfiguration>
   /** A module whose `create` evaluates the Worker's again. */
   factory: string
@@ -28,10 +27,10 @@ export async function buildFrom(source: string | undefined, directory: string): 
   const root = isDirectory ? resolve(source ?? ROOT) : checkOut(source, directory)
   const out = join(directory, 'out')
   const options = { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] satisfies StdioOptions }
-  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', out], { ...options })
+  execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', out], options)
   const script = readFileSync(join(out, 'index.js'), 'utf8')
   const configuration = readConfiguration(join(root, 'wrangler.toml'))
-  return { name: source ?? 'this', configuration, ...(await toFactory(script)) }
+  return { configuration, ...(await toFactory(script)) }
 }
 
 /** The files of a commit, with the packages of this directory. */

@@ -30,8 +30,8 @@ export async function runPairs(callers: Callers, settings: PairsSettings) {
     stale: 0,
     /** The first of the stale reads. */
     examples: [] as string[],
-    /** Of the reads, by the site that they came from. */
-    readMs: new Map<Site, number[]>(),
+    /** Of the reads. */
+    readMs: [] as number[],
   }
   const send = (site: Site, token: number, call: Parameters<Callers['send']>[3]) =>
     callers.send(site, token, Math.random() < coldShare, call)
@@ -54,7 +54,7 @@ export async function runPairs(callers: Callers, settings: PairsSettings) {
       if (!read) return
       const { client } = JSON.parse(read.text) as { client: { first_name: string } }
       result.pairs++
-      result.readMs.set(site, [...(result.readMs.get(site) ?? []), read.ms])
+      result.readMs.push(read.ms)
       if (client.first_name === value) return
       result.stale++
       if (result.examples.length >= EXAMPLES) return

@@ -15,10 +15,14 @@ interface Figures {
 }
 
 /** NaN where nothing was measured. */
-function figuresOf({ samples }: Measured, site: Site, kind: Kind, isCold: boolean): Figures {
-  const times = samples.filter((each) => each.site === site && each.kind === kind && each.isCold === isCold)
-  const sorted = times.map(({ ms }) => ms).sort((a, b) => a - b)
+function summarize(times: readonly number[]): Figures {
+  const sorted = times.toSorted((a, b) => a - b)
   return { p50: quantile(sorted, 0.5), p95: quantile(sorted, 0.95) }
+}
+
+function figuresOf({ samples }: Measured, site: Site, kind: Kind, isCold: boolean): Figures {
+  const all = samples.filter((each) => each.site === site && each.kind === kind && each.isCold === isCold)
+  return summarize(all.map(({ ms }) => ms))
 }
 
 /** A table for each primary, of warm isolates and of cold ones; `a/b` are p50 and p95, those of the build before behind `|`. */
@@ -38,19 +42,17 @@ export function describe(all: readonly Measured[]): string {
       }
     }
   }
-  return [...lines, '', ...all.flatMap((each) => [describePairs(each), describeMachine(each)])].join('\n')
+  return [...lines, '', ...all.flatMap(describeRun)].join('\n')
 }
 
-function describePairs({ build, primary, pairs }: Measured): string {
-  const times = [...pairs.readMs.values()].flat().sort((a, b) => a - b)
-  const figures = cell({ p50: quantile(times, 0.5), p95: quantile(times, 0.95) })
-  return `${build}, primary ${primary}: ${pairs.stale} of ${pairs.pairs} reads right behind an own write were stale; they took ${figures} ms`
-}
-
-/** A wait that is neither for a binding nor for this machine would be in it, too. */
-function describeMachine({ build, primary, samples }: Measured): string {
-  const times = samples.map(({ machineMs }) => machineMs).sort((a, b) => a - b)
-  return `${build}, primary ${primary}: this machine took ${cell({ p50: quantile(times, 0.5), p95: quantile(times, 0.95) })} ms more`
+function describeRun({ build, primary, pairs, samples }: Measured): string[] {
+  const [of, readMs] = [`${build}, primary ${primary}`, cell(summarize(pairs.readMs))]
+  // A wait that is neither for a binding nor for this machine would be in it, too.
+  const machineMs = cell(summarize(samples.map((each) => each.machineMs)))
+  return [
+    `${of}: ${pairs.stale} of ${pairs.pairs} reads right behind an own write were stale; they took ${readMs} ms`,
+    `${of}: this machine took ${machineMs} ms more`,
+  ]
 }
 
 function row(site: string, near: string, far: string, cells: readonly string[]): string {

@@ -44,12 +44,12 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
       d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
       kvNamespaces: setup.caches,
       r2Buckets: setup.buckets,
-      durableObjects: {
-        ...Object.fromEntries(
-          Object.entries(setup.objects).map(([name, className]) => [name, { className, useSQLite: true }]),
-        ),
-        DATABASE_HOST: { className: 'DatabaseHost', useSQLite: true },
-      },
+      durableObjects: Object.fromEntries(
+        Object.entries({ ...setup.objects, DATABASE_HOST: 'DatabaseHost' }).map(([name, className]) => [
+          name,
+          { className, useSQLite: true },
+        ]),
+      ),
       ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
       bindings: { CREDENTIALS_KEY },
       resourcePersistencePath: state,
