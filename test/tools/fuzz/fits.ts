@@ -9,11 +9,7 @@ export function isStrict(schema: JsonObject): boolean {
 
 /** Whether a text may stand where the schema is, as far as that is sure: white space around it may be cut off. */
 export function fits(value: string, schema: JsonObject): boolean {
-  if (schema.type === 'integer') {
-    const min = Number(schema.minimum ?? Number.NEGATIVE_INFINITY)
-    const max = Number(schema.maximum ?? Number.POSITIVE_INFINITY)
-    return /^\d+$/.test(value) && Number(value) >= min && Number(value) <= max
-  }
+  if (schema.type === 'integer') return /^\d+$/.test(value) && isWithin(Number(value), schema)
   if (Array.isArray(schema.enum)) return schema.enum.includes(value)
   const length = countCharacters(value)
   if (length < Number(schema.minLength ?? 0) || length > Number(schema.maxLength ?? Number.POSITIVE_INFINITY))
@@ -22,6 +18,10 @@ export function fits(value: string, schema: JsonObject): boolean {
   if (schema.format === 'date') return isDay(value)
   if (schema.format === 'date-time') return !Number.isNaN(Date.parse(value)) && /T.*(Z|[+-]\d\d:\d\d)$/.test(value)
   return typeof schema.pattern !== 'string' || new RegExp(schema.pattern, 'u').test(value.trim())
+}
+
+export function isWithin(value: number, { minimum, maximum }: JsonObject): boolean {
+  return value >= Number(minimum ?? Number.NEGATIVE_INFINITY) && value <= Number(maximum ?? Number.POSITIVE_INFINITY)
 }
 
 function isDay(value: string): boolean {

@@ -1,7 +1,8 @@
 import { isObject, type JsonObject } from '../../../src/site/reference/json.ts'
 import { resolve } from '../../support/conformance.ts'
 import { typesOf } from './description.ts'
-import { fits, isStrict } from './fits.ts'
+import { fits, isStrict, isWithin } from './fits.ts'
+import { LONG } from './values.ts'
 
 const TEXTS_OF_NO_USE = [
   ...['', ' ', '0', '-1', '+1', '01', '1.0', '1.5', '1e1', '0x1', ' 1', '1 ', '１', '١', 'NaN', 'Infinity', 'null'],
@@ -13,9 +14,6 @@ const TEXTS_OF_NO_USE = [
   ...['__proto__', 'constructor', 'toString'],
   ...['\u0000', 'a\tb', 'a\r\nb', 'a\u0085b', 'a/b', 'a\\b', 'a b', '...', '🧵'],
 ]
-
-/** Longer text than this is not tried. */
-const LONG = 20_000
 
 /** Texts that a schema of a parameter or string does not allow, by what is wrong with them. */
 export function misfitTexts(schema: JsonObject): string[][] {
@@ -80,7 +78,7 @@ export function misfitValues(schema: JsonObject, { keepsLoneSurrogates = false }
     if (!keepsLoneSurrogates && (schema.maxLength !== undefined || isStrict(schema))) groups.push(LONE_SURROGATES)
   }
   if (types.includes('integer') || types.includes('number')) {
-    groups.push(NUMBERS.filter((number) => !isWithin(Number(number), schema)))
+    groups.push(NUMBERS.filter((number) => !isNumber(Number(number), schema)))
   }
   if (types.includes('array') && isObject(schema.items)) {
     const items = misfitValues(resolve(schema.items), { keepsLoneSurrogates })
@@ -91,11 +89,5 @@ export function misfitValues(schema: JsonObject, { keepsLoneSurrogates = false }
 
 const LONE_SURROGATES = ['"\\ud800"', '"a\\udc00\\ud800b"', '"a\\ud83e"']
 
-function isWithin(value: number, schema: JsonObject): boolean {
-  if (!Number.isFinite(value)) return false
-  if (schema.type !== 'number' && !Number.isInteger(value)) return false
-  return (
-    value >= Number(schema.minimum ?? Number.NEGATIVE_INFINITY) &&
-    value <= Number(schema.maximum ?? Number.POSITIVE_INFINITY)
-  )
-}
+const isNumber = (value: number, schema: JsonObject) =>
+  Number.isFinite(value) && (schema.type === 'number' || Number.isInteger(value)) && isWithin(value, schema)

@@ -40,8 +40,8 @@ const character = fc.oneof(
   { weight: 1, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 1 }) },
 )
 
-/** Longer text is not tried at its upper edge. */
-const LONG = 20_000
+/** Longer text is not tried at its upper edge, or above it. */
+export const LONG = 20_000
 
 /** The limit of any text whose schema names none. */
 const SHORT = 30
