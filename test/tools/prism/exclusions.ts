@@ -120,18 +120,13 @@ export const TOLERANCES: readonly Tolerance[] = [
   },
 ]
 
-function isJson(bytes: Buffer): boolean {
-  try {
-    JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-    return true
-  } catch {
-    return false
-  }
-}
+const isJson = (bytes: Buffer) => succeeds(() => JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes)))
 
-function isDecodable(text: string): boolean {
+const isDecodable = (text: string) => succeeds(() => decodeURIComponent(text))
+
+function succeeds(work: () => unknown): boolean {
   try {
-    decodeURIComponent(text)
+    work()
     return true
   } catch {
     return false

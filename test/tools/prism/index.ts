@@ -37,25 +37,12 @@ const recorder = await listen(async (incoming, outgoing) => {
   outgoing.writeHead(verdict === '' ? 204 : 200).end(verdict)
 })
 
-const tests = spawn(
-  process.execPath,
-  [
-    VITEST,
-    'run',
-    '--config',
-    'test/vitest.config.ts',
-    '--project',
-    'worker*',
-    '--testTimeout',
-    '60000',
-    ...process.argv.slice(2),
-  ],
-  {
-    cwd: ROOT,
-    stdio: 'inherit',
-    env: { ...process.env, PRISM_RECORDER: recorder.url },
-  },
-)
+const options = ['--config', 'test/vitest.config.ts', '--project', 'worker*', '--testTimeout', '60000']
+const tests = spawn(process.execPath, [VITEST, 'run', ...options, ...process.argv.slice(2)], {
+  cwd: ROOT,
+  stdio: 'inherit',
+  env: { ...process.env, PRISM_RECORDER: recorder.url },
+})
 const [code] = await once(tests, 'close')
 recorder.close()
 await proxy.close()
