@@ -1,45 +1,26 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
+import { ask as askFor } from '../harness/ask.ts'
 import { ADMIN_TOKEN, type Service } from './two-databases.ts'
 
 /** A request that is repeated while the service still runs it may end after those that were sent later. */
 const RESPONSE_MS = 2 * BUDGET_MS.handler
 
-export interface Answer {
-  status: number
-  retryAfter: string | null
-  // biome-ignore lint/suspicious/noExplicitAny: the checks read bodies freely
-  body: any
-}
-
-/** One request; null without a response, as when the service is killed. */
-export async function ask(
-  { url }: Service,
+/** One request, as {@link askFor} sends it. */
+export const ask = (
+  service: Service,
   token: string,
   method: string,
   path: string,
   body?: object,
   headers: Record<string, string> = {},
-): Promise<Answer | null> {
-  try {
-    const response = await fetch(url + path, {
-      method,
-      headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }), ...headers },
-      signal: AbortSignal.timeout(RESPONSE_MS),
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    return { status: response.status, retryAfter: response.headers.get('retry-after'), body: JSON.parse(text) }
-  } catch {
-    return null
-  }
-}
+) => askFor(service, token, method, path, { body, headers, timeoutMs: RESPONSE_MS })
 
 /** A request of the operator that succeeds. */
 export async function administer(service: Service, method: string, path: string, body?: object) {
   const answer = await ask(service, ADMIN_TOKEN, method, `/admin/v1${path}`, body)
-  if (answer?.status !== 200) throw new Error(`${method} ${path}: ${answer?.status} ${JSON.stringify(answer?.body)}`)
+  if (answer.status !== 200) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(answer.body)}`)
   return answer.body
 }
 

@@ -91,12 +91,10 @@ export async function killMoves(report: (line: string) => void = () => {}) {
       for (let attempt = 1; !hasFailed; attempt++) {
         const result = await killOnce(service, home, point)
         home = result.home
-        if (result.isKilled) figures.kills.push(point[0])
-        if (result.isKilled || attempt === ATTEMPTS) {
-          if (!result.isKilled) figures.missed.push(point[0])
-          report(`${result.isKilled ? 'killed' : 'not killed'} ${point[0]}, then in ${home}`)
-          break
-        }
+        if (!result.isKilled && attempt < ATTEMPTS) continue
+        figures[result.isKilled ? 'kills' : 'missed'].push(point[0])
+        report(`${result.isKilled ? 'killed' : 'not killed'} ${point[0]}, then in ${home}`)
+        break
       }
     }
     world.isOver = true
@@ -166,13 +164,11 @@ function fingerprint(service: Service, companyId: number): string {
     'DB_TWO',
     "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND name NOT LIKE '%fts%' ORDER BY name",
   )
+  const queries = tables.map(({ name }) => `SELECT * FROM ${name} WHERE company_id = ? ORDER BY 1, 2, 3`)
   const hash = createHash('sha256')
-  for (const { name } of tables) {
-    hash.update(
-      JSON.stringify(service.read('DB_TWO', `SELECT * FROM ${name} WHERE company_id = ? ORDER BY 1, 2, 3`, companyId)),
-    )
+  for (const query of [...queries, 'SELECT * FROM companies WHERE id = ?']) {
+    hash.update(JSON.stringify(service.read('DB_TWO', query, companyId)))
   }
-  hash.update(JSON.stringify(service.read('DB_TWO', 'SELECT * FROM companies WHERE id = ?', companyId)))
   return hash.digest('hex')
 }
 
@@ -184,13 +180,8 @@ async function write(
   writer: number,
   tokens: string[],
 ): Promise<Written> {
-  const written: Written = {
-    creates: [],
-    clients: new Map(),
-    orders: new Map(),
-    threads: new Map(),
-    contexts: new Map(),
-  }
+  const maps = { clients: new Map(), orders: new Map(), threads: new Map(), contexts: new Map() }
+  const written: Written = { creates: [], ...maps }
   let count = 0
 
   async function send(token: string, method: string, path: string, body?: object) {
@@ -201,8 +192,8 @@ async function write(
     }
     for (;;) {
       const answer = await ask(service, token, method, `/api/v1${path}`, body, headers)
-      if (answer?.status === 200) return { ...answer, requestId }
-      if (answer === null) figures.lost++
+      if (answer.status === 200) return { ...answer, requestId }
+      if (answer.status === 0) figures.lost++
       else if (answer.status === 503 || answer.status === 409) figures.refused++
       // A write that was carried out before a crash may have ended what it is repeated on.
       else if (answer.status === 404 && method === 'DELETE') return { ...answer, requestId }
@@ -211,9 +202,6 @@ async function write(
     }
   }
 
-  const found = (what: boolean, text: string) => {
-    if (!what) figures.findings.push(text)
-  }
   for (let turn = 1; !world.isOver; turn++) {
     const token = tokens[turn % tokens.length] ?? ''
     const name = `Writer ${writer} turn ${turn}`
@@ -226,7 +214,7 @@ async function write(
     await send(token, 'PATCH', `/clients/${clientId}`, { first_name: name })
     written.clients.set(clientId, { name, version: 2 })
     const shown = await send(token, 'GET', `/clients/${clientId}`)
-    found(shown.body.client.first_name === name, `${name}: the token does not read its own write`)
+    if (shown.body.client.first_name !== name) figures.findings.push(`${name}: the token does not read its own write`)
     await send(token, 'PATCH', `/orders/${orderId}`, { description: name })
     const isDeleted = turn % 5 === 0
     if (isDeleted) await send(token, 'DELETE', `/orders/${orderId}`)

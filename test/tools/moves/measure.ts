@@ -30,17 +30,17 @@ export async function measureMove(orders: number) {
         const sentAt = Date.now()
         const token = tokens[count % tokens.length] ?? ''
         const sent = await ask(service, token, 'POST', '/api/v1/clients', { company_name: `Written ${count}` })
-        if (sent?.status === 503) {
+        if (sent.status === 503) {
           refusedAt ??= sentAt
           figures.refused++
-          if (!/^\d+$/.test(sent.retryAfter ?? '')) figures.withoutRetryAfter++
-        } else if (sent?.status === 200) {
+          if (!/^\d+$/.test(sent.headers.get('retry-after') ?? '')) figures.withoutRetryAfter++
+        } else if (sent.status === 200) {
           figures.acknowledged++
           const refusedMs = refusedAt === null ? 0 : Date.now() - refusedAt
           figures.refusedMs += refusedMs
           figures.longestRefusalMs = Math.max(figures.longestRefusalMs, refusedMs)
           refusedAt = null
-        } else throw new Error(`${sent?.status} ${JSON.stringify(sent?.body)}`)
+        } else throw new Error(`${sent.status} ${JSON.stringify(sent.body)}`)
         await sleep(PAUSE_MS)
       }
     }
@@ -48,7 +48,7 @@ export async function measureMove(orders: number) {
       for (let count = 0; isMoving; count++) {
         const token = tokens[count % tokens.length] ?? ''
         const shown = await ask(service, token, 'GET', `/api/v1/orders/${(count % orders) + 1}`)
-        if (shown?.status !== 200) figures.failedReads++
+        if (shown.status !== 200) figures.failedReads++
         await sleep(4 * PAUSE_MS)
       }
     }
