@@ -46,14 +46,8 @@ export const BINDINGS: Env = {
       admit: async (hash: string, { isWrite }: AdmitRequest): Promise<Admission> => {
         const { token, applied } = await findToken(env.DB, hash)
         if (!token) return { kind: 'unknown' }
-        const known = { token, applied, ageMs: 0 }
-        return {
-          kind: 'admitted',
-          ...known,
-          decision: allow(),
-          constraint: null,
-          receipt: isWrite ? { write: 'w' } : undefined,
-        }
+        const receipt = isWrite ? { write: 'w' } : undefined
+        return { kind: 'admitted', token, applied, ageMs: 0, decision: allow(), constraint: null, receipt }
       },
       take: async () => allow(),
       report: async () => allow(),
@@ -84,13 +78,14 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
     ['accounting_sync', 'http://127.0.0.1:9', {}],
   ] as const
   const sealed = await Promise.all(
-    integrations.map(async ([kind, url, credentials]) => [
-      kind,
-      url,
-      await encryptCredentials(keys, id, kind, credentials),
-    ]),
+    integrations.map(async ([kind, base_url, credentials]) => ({
+      ...{ kind, enabled: 1, base_url, updated_at: 1 },
+      credentials: await encryptCredentials(keys, id, kind, credentials),
+    })),
   )
   const insert = (table: string, row: Record<string, unknown>) => insertion(table, { company_id: id, ...row })
+  const times = { created_at: 0, updated_at: 0 }
+  const tee = { title: 'cotton tee', search_text: searchText(['cotton tee']) }
   await env.DB.batch([
     env.DB.prepare(
       `INSERT INTO companies (id, slot, name, accounting_sync_enabled, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
@@ -98,56 +93,27 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
     ).bind(id, FIRST_NEW_ID),
     ...STATUSES.map((status) => insert('order_statuses', { id: status, title: 'New', is_default: status === 1 })),
     insert('taxes', { id: 2, name: 'State', rate: 8.25 }),
-    ...CLIENTS.map((client) =>
-      insert('clients', {
-        ...client,
-        company_name_key: fold(client.company_name),
-        email_key: client.email && fold(client.email),
-        created_at: 0,
-        updated_at: 0,
-      }),
-    ),
+    ...CLIENTS.map((client) => {
+      const keys = { company_name_key: fold(client.company_name), email_key: client.email && fold(client.email) }
+      return insert('clients', { ...client, ...keys, ...times })
+    }),
     ...ORDERS.flatMap((order) => [
       insert('orders', {
-        id: order,
-        title: 'Regatta',
-        client_id: CLIENT,
-        order_status_id: 1,
-        created_date: '2026-03-01',
-        created_at: 0,
-        updated_at: 0,
+        ...{ id: order, title: 'Regatta', client_id: CLIENT, order_status_id: 1, created_date: '2026-03-01' },
+        ...times,
       }),
-      insert('invoices', {
-        id: order,
-        project_id: order,
-        number: `${order}`,
-        tax_id: 2,
-        created_at: 0,
-        updated_at: 0,
-      }),
+      insert('invoices', { id: order, project_id: order, number: `${order}`, tax_id: 2, ...times }),
     ]),
     ...ITEMS.map((item) =>
-      insert('invoice_items', {
-        id: item,
-        invoice_id: ORDER,
-        title: 'cotton tee',
-        quantity: 12,
-        unit_price_cents: 950,
-        search_text: searchText(['cotton tee']),
-      }),
+      insert('invoice_items', { id: item, invoice_id: ORDER, ...tee, quantity: 12, unit_price_cents: 950 }),
     ),
     insert('payments', { id: 440, invoice_id: ORDER, amount_cents: 10_000 }),
-    insert('catalog_items', { id: 1, title: 'cotton tee', price_cents: 950, search_text: searchText(['cotton tee']) }),
+    insert('catalog_items', { id: 1, ...tee, price_cents: 950 }),
     insert('thread_contexts', {
-      thread_id: THREAD,
-      legacy_thread_id: THREAD,
-      client_id: String(CLIENT),
-      fetched_at: 0,
-      updated_at: 0,
+      ...{ thread_id: THREAD, legacy_thread_id: THREAD, client_id: String(CLIENT) },
+      ...{ fetched_at: 0, updated_at: 0 },
     }),
-    ...sealed.map(([kind, base_url, credentials]) =>
-      insert('integrations', { kind, enabled: 1, base_url, credentials, updated_at: 1 }),
-    ),
+    ...sealed.map((row) => insert('integrations', row)),
   ])
   if (hasFile) await env.FILES.put(`orders/${id}/${ORDER}/${FILE}`, 'logo')
   return { id, token: await mintToken(id) }
