@@ -2,6 +2,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { isDeepStrictEqual } from 'node:util'
 import { gunzipSync } from 'node:zlib'
 import type { CompanyState } from './company-state.ts'
+import { differences } from './differences.ts'
 import { nameOf } from './journal.ts'
 import type { MailObjects } from './mail-objects.ts'
 import { select } from './read-state.ts'
@@ -43,27 +44,17 @@ function checkThread(
   const wanted = expected.threads.get(name)
   if (!wanted || !row) return [`thread ${name} is ${row ? 'there, and was never written' : 'missing'}`]
   const body = makeThreadBody(row.account_email, wanted.bytes, wanted.mark)
-  const { revision, updated_at } = wanted
-  const actual = [
-    row.id,
-    row.subject,
-    row.message_count,
-    row.revision,
-    row.content_revision,
-    row.updated_at,
-    row.deleted,
-  ]
-  const wantedColumns = [
-    wanted.id,
-    JSON.stringify(wanted.mark),
-    body.messages.length,
-    revision,
-    revision,
-    updated_at,
-    0,
-  ]
+  const { id, subject, message_count, revision, content_revision, updated_at, deleted } = row
   return [
-    ...(isDeepStrictEqual(actual, wantedColumns) ? [] : [`thread ${name} is ${actual} instead of ${wantedColumns}`]),
+    ...differences(
+      `thread ${name}`,
+      { id, subject, message_count, revision, content_revision, updated_at, deleted },
+      {
+        ...{ id: wanted.id, subject: JSON.stringify(wanted.mark), message_count: body.messages.length },
+        ...{ revision: wanted.revision, content_revision: wanted.revision },
+        ...{ updated_at: wanted.updated_at, deleted: 0 },
+      },
+    ),
     ...(isContent(readContent(db, row, objects), body)
       ? []
       : [`the content of thread ${name} is not what ${wanted.mark} sent`]),

@@ -1,10 +1,14 @@
-import { at, clientOf, compareLists, differences, invoiceOf, projectOf, withoutTotals } from './check.ts'
+import { type Answer, ask } from '../harness/ask.ts'
+import { compareOrder } from './check.ts'
 import { isContent } from './check-threads.ts'
 import type { CompanyState } from './company-state.ts'
+import { at, compareLists, differences } from './differences.ts'
 import { nameOf, type ThreadName, type Write } from './journal.ts'
+import { toClient } from './rows.ts'
 import { makeThreadBody } from './thread-body.ts'
 
 const AT_ONCE = 4
+const RESPONSE_MS = 60_000
 
 interface Read {
   path: string
@@ -38,12 +42,12 @@ async function checkFeed(url: string, token: string, state: CompanyState): Promi
   let path = '/changes?per_page=1000'
   for (let hasMore = true; hasMore; ) {
     const response = await get(url, token, path)
-    if (response.status !== 200) return [`GET ${path}: the status is ${response.status}`]
-    const page: { data: Record<string, unknown>[]; pagination: { next_cursor: string; has_more: boolean } } =
-      JSON.parse(await response.text())
-    read.push(...page.data.map(({ time: _, ...change }) => change))
-    path = `/changes?per_page=1000&cursor=${encodeURIComponent(page.pagination.next_cursor)}`
-    hasMore = page.pagination.has_more
+    if (response.status !== 200)
+      return [`GET ${path}: the status is ${response.status} ${JSON.stringify(response.body)}`]
+    const { data, pagination } = response.body
+    read.push(...data.map(({ time: _, ...change }: Record<string, unknown>) => change))
+    path = `/changes?per_page=1000&cursor=${encodeURIComponent(pagination.next_cursor)}`
+    hasMore = pagination.has_more
   }
   const names = new Map(Array.from(state.threads, ([name, { id }]) => [id, name.split(' ')]))
   const wanted = state.changes.map(({ type, entity_id, operation, version, old_status_id, new_status_id }) => {
@@ -55,13 +59,14 @@ async function checkFeed(url: string, token: string, state: CompanyState): Promi
   return compareLists((place) => `GET /changes: change ${place}`, wanted, read)
 }
 
-async function get(url: string, token: string, path: string): Promise<Response> {
-  return fetch(`${url}/api/v1${path}`, { headers: { authorization: `Bearer ${token}` } })
+function get(url: string, token: string, path: string): Promise<Answer> {
+  return ask({ url }, token, 'GET', `/api/v1${path}`, { timeoutMs: RESPONSE_MS })
 }
 
 async function put(url: string, token: string, { path, judge }: Read): Promise<string[]> {
   const response = await get(url, token, path)
-  return judge(response.status, await response.json()).map((finding) => `GET ${path}: ${finding}`)
+  if (response.status === 0) return [`GET ${path}: ${response.body}`]
+  return judge(response.status, response.body).map((finding) => `GET ${path}: ${finding}`)
 }
 
 function readsAbout(state: CompanyState, writes: readonly Write[]): Read[] {
@@ -88,7 +93,7 @@ function readsAbout(state: CompanyState, writes: readonly Write[]): Read[] {
 }
 
 function readsOfClient(state: CompanyState, id: number): Read[] {
-  const client = clientOf(state, id)
+  const client = toClient(state.clients.get(id))
   const isFound = (response: unknown) => {
     const rows = at(response, 'data')
     return Array.isArray(rows) && rows.some((row) => at(row, 'id') === id)
@@ -110,16 +115,12 @@ function readsOfClient(state: CompanyState, id: number): Read[] {
 }
 
 function readOfOrder(state: CompanyState, id: number): Read {
-  const project = projectOf(state, id)
   return {
     path: `/orders/${id}`,
     judge: (status, response) =>
-      project?.deleted
+      state.orders.get(id)?.deleted
         ? differences('the status of a deleted order', status, 404)
-        : [
-            ...differences(`project ${id}`, at(response, 'project'), project),
-            ...differences(`the invoice of ${id}`, withoutTotals(at(response, 'invoice')), invoiceOf(state, id)),
-          ],
+        : compareOrder(state, id, response, 'the'),
   }
 }
 

@@ -1,12 +1,12 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { isDeepStrictEqual } from 'node:util'
 import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
 import { checkThreads } from './check-threads.ts'
 import { apply, type CompanyState, entityOf } from './company-state.ts'
+import { at, compareLists, differences } from './differences.ts'
 import { type Action, nameOf, type Write } from './journal.ts'
 import { checkMailObjects, type MailObjects } from './mail-objects.ts'
 import { openCopy, readAudit, readState, select } from './read-state.ts'
-import { type AuditRow, type ClientRow, type EventRow, toClient, toInvoice, toProject } from './rows.ts'
+import { type AuditRow, type EventRow, TOTALS, toClient, toInvoice, toProject } from './rows.ts'
 import { compareIndexes } from './search-index.ts'
 
 export interface Checked {
@@ -18,10 +18,10 @@ export interface Checked {
 }
 
 /**
- * Lists everything wrong with a database and its objects in R2, given its first state and the writes sent since, and returns the state that it
- * should hold. Every change writes an audit entry in its own transaction, so the audit shows which writes without a
- * response were carried out, and the order of all: replayed on the first state, they must give exactly what the tables
- * hold. A lost or partial write shows as a difference.
+ * Lists everything wrong with a database and its objects in R2, given its first state and the writes sent since, and
+ * returns the state that it should hold. Every change writes an audit entry in its own transaction, so the audit shows
+ * which writes without a response were carried out, and the order of all: replayed on the first state, they must give
+ * exactly what the tables hold. A lost or partial write shows as a difference.
  */
 export function checkDatabase(checked: Checked, first: CompanyState, journal: readonly Write[]) {
   const { path, objects, isCollected = false } = checked
@@ -86,26 +86,28 @@ function compareResponse(
   { action, response }: Write,
   { request_id, entity_id }: AuditRow,
 ): string[] {
-  const id = Number(entity_id)
+  const [id, of] = [Number(entity_id), `${request_id}: the response’s`]
   switch (action.kind) {
     case 'client.create':
     case 'client.update':
-      return differences(`${request_id}: the response’s client ${id}`, at(response, 'client'), clientOf(state, id))
+      return differences(`${of} client ${id}`, at(response, 'client'), toClient(state.clients.get(id)))
     case 'email_thread.write': {
       const thread = state.threads.get(nameOf(action.thread))
       const actual = { id: at(response, 'email_thread', 'id'), subject: at(response, 'email_thread', 'subject') }
-      return differences(`${request_id}: the response’s thread`, actual, { id: thread?.id, subject: thread?.mark })
+      return differences(`${of} thread`, actual, { id: thread?.id, subject: thread?.mark })
     }
     default:
-      return [
-        ...differences(`${request_id}: the response’s project ${id}`, at(response, 'project'), projectOf(state, id)),
-        ...differences(
-          `${request_id}: the response’s invoice of ${id}`,
-          withoutTotals(at(response, 'invoice')),
-          invoiceOf(state, id),
-        ),
-      ]
+      return compareOrder(state, id, response, of)
   }
+}
+
+/** Compares the response about an order with the state. */
+export function compareOrder(state: CompanyState, id: number, response: unknown, of: string): string[] {
+  const [invoice, wanted] = [withoutTotals(at(response, 'invoice')), toInvoice(state.invoices.get(id))]
+  return [
+    ...differences(`${of} project ${id}`, at(response, 'project'), toProject(state.orders.get(id))),
+    ...differences(`${of} invoice of ${id}`, invoice, wanted),
+  ]
 }
 
 function compareStates(expected: CompanyState, actual: CompanyState): string[] {
@@ -131,31 +133,16 @@ function compareEvents(expected: EventRow[], actual: EventRow[]): string[] {
   return compareLists((place) => `event ${place} for the accounting system`, wanted, actual)
 }
 
-/** The first difference of two lists: everything after a missing element would differ as well. */
-export function compareLists<T>(name: (place: number) => string, expected: readonly T[], actual: readonly T[]) {
-  const length = Math.max(expected.length, actual.length)
-  const index = Array.from({ length }, (_, place) => place).find((p) => !isDeepStrictEqual(expected[p], actual[p]))
-  return index === undefined ? [] : differences(name(index + 1), actual[index], expected[index])
-}
+const FOLDED = ['company_name', 'first_name', 'last_name', 'email', 'phone']
 
 /** The columns that are derived from a client's text. */
 function checkKeys(db: DatabaseSync): string[] {
-  type Row = ClientRow &
-    Record<'company_name_key' | 'first_name_key' | 'email_key' | 'phone_key' | 'phone_digits', string>
-  const foldOrNull = (text: string | null) => (text === null ? null : fold(text))
-  return select<Row>(db, 'SELECT * FROM clients').flatMap((row) =>
-    differences(
-      `the keys of client ${row.id}`,
-      [row.company_name_key, row.first_name_key, row.email_key, row.phone_key, row.phone_digits],
-      [
-        fold(row.company_name),
-        foldOrNull(row.first_name),
-        foldOrNull(row.email),
-        foldOrNull(row.phone),
-        digitsOf(row.phone ?? ''),
-      ],
-    ),
-  )
+  return select<Record<string, string | null>>(db, 'SELECT * FROM clients').flatMap((row) => {
+    const stored = FOLDED.map((name) => row[`${name}_key`])
+    const wanted = FOLDED.map((name) => (row[name] ? fold(row[name]) : row[name]))
+    const digits = digitsOf(row.phone ?? '')
+    return differences(`the keys of client ${row.id}`, [...stored, row.phone_digits], [...wanted, digits])
+  })
 }
 
 /** The stored counts must equal the counted rows. */
@@ -169,43 +156,10 @@ function checkCounts(db: DatabaseSync): string[] {
   return differences('the counts of the company', stored, real)
 }
 
-export function clientOf(state: CompanyState, id: number) {
-  const row = state.clients.get(id)
-  return row && toClient(row)
-}
-
-export function projectOf(state: CompanyState, id: number) {
-  const row = state.orders.get(id)
-  return row && toProject(row)
-}
-
-export function invoiceOf(state: CompanyState, orderId: number) {
-  const row = state.invoices.get(orderId)
-  return row && toInvoice(row)
-}
-
-const TOTALS = new Set(['subtotal', 'discount_total', 'tax_total', 'total', 'amount_paid', 'balance_due'])
+const COMPUTED = new Set<string>(TOTALS)
 
 /** An invoice of a response without its computed fields. */
-export function withoutTotals(invoice: unknown): unknown {
+function withoutTotals(invoice: unknown): unknown {
   if (typeof invoice !== 'object' || invoice === null) return invoice
-  return Object.fromEntries(Object.entries(invoice).filter(([key]) => !TOTALS.has(key)))
-}
-
-/** The value at a path inside a response. */
-export function at(value: unknown, ...path: string[]): unknown {
-  return path.reduce<unknown>(
-    (inner, key) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, key) : undefined),
-    value,
-  )
-}
-
-/** One finding where two values differ, else none. */
-export function differences(what: string, actual: unknown, expected: unknown): string[] {
-  if (isDeepStrictEqual(actual, expected)) return []
-  return [`${what} is ${abridge(actual)} instead of ${abridge(expected)}`]
-}
-
-function abridge(value: unknown): string {
-  return (JSON.stringify(value) ?? 'absent').slice(0, 400)
+  return Object.fromEntries(Object.entries(invoice).filter(([key]) => !COMPUTED.has(key)))
 }

@@ -35,7 +35,7 @@ export function apply(state: CompanyState, action: Action, { request_id, entity_
       break
     case 'order.delete':
       change(state, 'orders', action.id, { deleted: 1 }, at)
-      Object.assign(state.invoices.get(action.id) ?? {}, { deleted: 1, updated_at: at })
+      changeInvoice(state, action.id, { deleted: 1 }, at)
       recordEvent(state, action.id, 'delete', {}, at)
       break
     case 'email_thread.write': {
@@ -93,34 +93,18 @@ function recordChange(
 }
 
 /** An invoice changes only when the request has a field of it. */
-function changeInvoice(
-  state: CompanyState,
-  orderId: number,
-  columns: ReturnType<typeof invoiceColumns>,
-  at: number,
-): void {
+function changeInvoice(state: CompanyState, orderId: number, columns: object, at: number): void {
   if (Object.keys(columns).length > 0) Object.assign(state.invoices.get(orderId) ?? {}, columns, { updated_at: at })
 }
 
 function createClient(state: CompanyState, fields: ClientFields & { company_name: string }, at: number): void {
   const id = ++state.last.clients
+  const none = { first_name: null, last_name: null, email: null, website: null, phone: null, tax_exempt_reason: null }
   const row = {
-    id,
-    company_name: fields.company_name,
-    first_name: null,
-    last_name: null,
-    email: null,
-    website: null,
-    phone: null,
-    accounting_sync_enabled: 0,
-    tax_exempt: 0,
-    tax_exempt_reason: null,
-    deleted: 0,
-    external_id: null,
-    version: 1,
+    ...{ id, company_name: fields.company_name, ...none, external_id: null },
+    ...{ accounting_sync_enabled: 0, tax_exempt: 0, deleted: 0, version: 1 },
     ...clientColumns(fields),
-    created_at: at,
-    updated_at: at,
+    ...{ created_at: at, updated_at: at },
   }
   state.clients.set(id, row)
   recordChange(state, 'clients', row, null)
@@ -133,22 +117,12 @@ function createOrder(
 ): void {
   const id = ++state.last.orders
   const client = state.clients.get(fields.client_id)
+  const none = { description: null, start_date: null, deadline: null, client_notes: null, external_id: null }
   const row = {
-    id,
-    title: fields.title,
-    client_id: fields.client_id,
-    description: null,
-    start_date: null,
-    deadline: null,
-    order_status_id: state.defaultStatusId,
-    client_notes: null,
-    external_id: null,
-    version: 1,
+    ...{ id, title: fields.title, client_id: fields.client_id, ...none },
+    ...{ order_status_id: state.defaultStatusId, version: 1 },
     ...orderColumns(fields),
-    created_date: isoDate(at),
-    created_at: at,
-    updated_at: at,
-    deleted: 0,
+    ...{ created_date: isoDate(at), created_at: at, updated_at: at, deleted: 0 },
   }
   state.orders.set(id, row)
   recordChange(state, 'orders', row, null)

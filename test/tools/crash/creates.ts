@@ -1,9 +1,11 @@
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createRandom } from '../../support/random.ts'
+import { ask } from '../harness/ask.ts'
+import { killUntilDone, withService } from './kills.ts'
 import { select } from './read-state.ts'
-import { type Service, startService } from './service.ts'
-import { openShop, type Shop } from './shop.ts'
+import type { Service } from './service.ts'
+import type { Shop } from './shop.ts'
 
 const CALLERS = 8
 const KILL_AFTER_MS = [150, 900] as const
@@ -16,76 +18,46 @@ const RETRY_MS = 100
  * and again until all are. The rows that were created and the ids of the responses are equal where nothing was lost or
  * made twice.
  */
-export async function crashCreates({ seed, creates }: { seed: number; creates: number }) {
+export function crashCreates({ seed, creates }: { seed: number; creates: number }) {
   const random = createRandom(seed)
-  const shop = await openShop()
-  let service: Service | undefined
-  try {
+  return withService(async (shop, service) => {
     const before = await countRows(shop)
-    service = await startService(shop.state)
-    await service.waitUntilServing(shop.tokens[0] ?? '')
     // Requests that were sent, with the repeated ones; responses that were those of an earlier request with the same key.
-    const figures = { kills: 0, sent: 0, replayed: 0 }
+    const figures = { sent: 0, replayed: 0 }
     const ids = new Set<string>()
-    const { url } = service
     let next = 0
-    let open = creates
     const create = async () => {
       for (let number = next++; number < creates; number = next++) {
-        ids.add(await createUntilAnswered(url, shop.tokens[number % shop.tokens.length] ?? '', number, figures))
-        open--
+        ids.add(await createUntilAnswered(service, shop.tokens[number % shop.tokens.length] ?? '', number, figures))
       }
     }
     const callers = Promise.all(Array.from({ length: CALLERS }, create))
-    while (open > 0) {
-      await sleep(random.between(...KILL_AFTER_MS))
-      if (open === 0) break
-      service.kill('workerd')
-      figures.kills++
-      await service.waitUntilServing(shop.tokens.at(-1) ?? '')
-    }
-    await callers
-    return { ...figures, rows: (await countRows(shop)) - before, ids: ids.size }
-  } finally {
-    await service?.stop()
-    await shop.close()
-  }
+    const kills = await killUntilDone([shop, service], () => random.between(...KILL_AFTER_MS), callers)
+    return { kills, ...figures, rows: (await countRows(shop)) - before, ids: ids.size }
+  })
 }
 
 /** Sends one creation with its key until there is a response, and returns the name of what it created. */
 async function createUntilAnswered(
-  url: string,
+  service: Service,
   token: string,
   number: number,
   figures: { sent: number; replayed: number },
 ): Promise<string> {
   const [path, body] =
     number % 2 === 0 ? ['clients', { company_name: `C${number}` }] : ['orders', { title: `O${number}`, client_id: 1 }]
+  const headers = { 'idempotency-key': `create-${number}` }
   for (;;) {
     figures.sent++
-    try {
-      const response = await fetch(`${url}/api/v1/${path}`, {
-        method: 'POST',
-        headers: {
-          authorization: `Bearer ${token}`,
-          'content-type': 'application/json',
-          'idempotency-key': `create-${number}`,
-        },
-        signal: AbortSignal.timeout(PATIENCE_MS),
-        body: JSON.stringify(body),
-      })
-      const text = await response.text()
-      if (response.status === 200) {
-        if (response.headers.has('idempotency-replayed')) figures.replayed++
-        const { client, project } = JSON.parse(text)
-        return `${path} ${path === 'clients' ? client.id : project.id}`
-      }
-      if (response.status < 500 && ![409, 429].includes(response.status)) {
-        throw new TypeError(`${response.status} ${text.slice(0, 300)}`, { cause: 'refused' })
-      }
-    } catch (error) {
-      if (error instanceof Error && error.cause === 'refused') throw error
-      // Without a response: whether it was carried out is unknown.
+    const answer = await ask(service, token, 'POST', `/api/v1/${path}`, { body, headers, timeoutMs: PATIENCE_MS })
+    if (answer.status === 200) {
+      if (answer.headers.has('idempotency-replayed')) figures.replayed++
+      // The response to an order has its client, too.
+      return `${path} ${(answer.body.project ?? answer.body.client).id}`
+    }
+    // Without a response, whether it was carried out is unknown.
+    if (answer.status > 0 && answer.status < 500 && ![409, 429].includes(answer.status)) {
+      throw new Error(`${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`)
     }
     await sleep(RETRY_MS)
   }
@@ -93,13 +65,8 @@ async function createUntilAnswered(
 
 async function countRows(shop: Shop): Promise<number> {
   const db = new DatabaseSync(await shop.copyDatabase(), { readOnly: true })
-  try {
-    const [row] = select<{ count: number }>(
-      db,
-      'SELECT (SELECT count(*) FROM clients) + (SELECT count(*) FROM orders) AS count',
-    )
-    return row?.count ?? 0
-  } finally {
-    db.close()
-  }
+  const count = 'SELECT (SELECT count(*) FROM clients) + (SELECT count(*) FROM orders) AS count'
+  const [row] = select<{ count: number }>(db, count)
+  db.close()
+  return row?.count ?? 0
 }

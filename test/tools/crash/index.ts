@@ -28,22 +28,22 @@ const { values } = parseArgs({
 const times = readNumber(values.times ?? '10')
 const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)))
 
-if (values.creates !== undefined) await runCreates(readNumber(values.creates))
-else if (values.import !== undefined) await runImport(readNumber(values.import))
-else await runCrashes()
-
-async function runCreates(creates: number): Promise<void> {
+if (values.creates !== undefined) {
+  const creates = readNumber(values.creates)
   console.log(`seed ${seed}, ${creates} creations`)
   const figures = await crashCreates({ seed, creates })
   console.log(JSON.stringify(figures))
   process.exitCode = figures.rows === creates && figures.ids === creates ? 0 : 1
-}
-
-async function runImport(orders: number): Promise<void> {
+} else if (values.import !== undefined) {
+  const orders = readNumber(values.import)
   console.log(`seed ${seed}, an import of ${orders} orders`)
   const { findings, ...figures } = await crashImport({ seed, orders })
-  for (const finding of findings.slice(0, SHOWN)) console.log(finding)
-  console.log(JSON.stringify({ ...figures, findings: findings.length }))
+  conclude(findings, JSON.stringify({ ...figures, findings: findings.length }))
+} else await runCrashes()
+
+function conclude(findings: string[], summary: string): void {
+  for (const finding of findings.slice(0, SHOWN)) console.log(`\n${finding}`)
+  console.log(`\n${summary}`)
   process.exitCode = findings.length > 0 ? 1 : 0
 }
 
@@ -52,12 +52,11 @@ async function runCrashes(): Promise<void> {
   const started = Date.now()
   const { figures, findings, close } = await crash({ seed, times, report: console.log })
   await close()
-  for (const finding of findings.slice(0, SHOWN)) console.log(`\n${finding}`)
   const { crashes, acknowledged, inFlight, carriedOut, refused, unnamedObjects } = figures
-  console.log(
-    `\n${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name; ${findings.length} findings`,
+  conclude(
+    findings,
+    `${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name; ${findings.length} findings`,
   )
-  process.exitCode = findings.length > 0 ? 1 : 0
 }
 
 function readNumber(text: string): number {

@@ -1,11 +1,11 @@
 import { DatabaseSync } from 'node:sqlite'
+import { client } from '../../../src/resources/clients/contract.ts'
+import { project } from '../../../src/resources/orders/shapes.ts'
 import type { CompanyState } from './company-state.ts'
 import type { AuditRow, ChangeRow, ClientRow, EventRow, InvoiceRow, OrderRow } from './rows.ts'
 
-const CLIENT =
-  'id, company_name, first_name, last_name, email, website, phone, accounting_sync_enabled, tax_exempt, tax_exempt_reason, deleted, external_id, version, created_at, updated_at'
-const ORDER =
-  'id, title, client_id, description, start_date, deadline, order_status_id, client_notes, created_date, created_at, updated_at, deleted, external_id, version'
+const CLIENT = Object.keys(client.shape)
+const ORDER = Object.keys(project.shape)
 const INVOICE =
   'id, project_id, number, due_date, tax_id, tax_exempt, tax_exempt_reason, discount_hundredths, discount_amount_type, discount_type, deleted, created_at, updated_at'
 
@@ -42,6 +42,7 @@ export function readState(db: DatabaseSync): CompanyState {
     'SELECT last_client_id AS clients, last_order_id AS orders, last_invoice_id AS invoices, last_invoice_number AS number, last_change AS change FROM companies',
   )
   const [status] = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE is_default = 1 AND deleted = 0')
+  if (!last || !status) throw new Error('The shop is missing.')
   return {
     clients: byKey(select<ClientRow>(db, `SELECT ${CLIENT} FROM clients ORDER BY id`), (row) => row.id),
     orders: byKey(select<OrderRow>(db, `SELECT ${ORDER} FROM orders ORDER BY id`), (row) => row.id),
@@ -56,14 +57,8 @@ export function readState(db: DatabaseSync): CompanyState {
       `SELECT sequence, type, entity_id, operation, version, previous_updated_at, old_status_id, new_status_id FROM changes
       ORDER BY sequence`,
     ),
-    last: last ?? {
-      clients: Number.NaN,
-      orders: Number.NaN,
-      invoices: Number.NaN,
-      number: Number.NaN,
-      change: Number.NaN,
-    },
-    defaultStatusId: status?.id ?? Number.NaN,
+    last,
+    defaultStatusId: status.id,
   }
 }
 

@@ -1,56 +1,20 @@
+import type * as z from 'zod/mini'
 import { isoTime } from '../../../src/kernel/api/contract.ts'
+import type { client } from '../../../src/resources/clients/contract.ts'
+import type { invoice, project } from '../../../src/resources/orders/shapes.ts'
 
-/** Rows as the tables hold them: SQLite has no booleans. */
-export interface ClientRow {
-  id: number
-  company_name: string
-  first_name: string | null
-  last_name: string | null
-  email: string | null
-  website: string | null
-  phone: string | null
-  accounting_sync_enabled: number
-  tax_exempt: number
-  tax_exempt_reason: string | null
-  deleted: number
-  external_id: string | null
-  version: number
-  created_at: number
-  updated_at: number
-}
+/** What the API returns, as its table holds it: SQLite has no booleans, and times are milliseconds. */
+type Stored<T> = { [K in keyof T]: K extends `${string}_at` ? number : T[K] extends boolean ? number : T[K] }
 
-export interface OrderRow {
-  id: number
-  title: string
-  client_id: number
-  description: string | null
-  start_date: string | null
-  deadline: string | null
-  order_status_id: number | null
-  client_notes: string | null
-  created_date: string
-  created_at: number
-  updated_at: number
-  deleted: number
-  external_id: string | null
-  version: number
-}
+export type ClientRow = Stored<z.output<typeof client>>
 
-export interface InvoiceRow {
-  id: number
-  project_id: number
-  number: string
-  due_date: string | null
-  tax_id: number | null
-  tax_exempt: number
-  tax_exempt_reason: string | null
-  discount_hundredths: number
-  discount_amount_type: string
-  discount_type: string
-  deleted: number
-  created_at: number
-  updated_at: number
-}
+export type OrderRow = Stored<z.output<typeof project>>
+
+/** An invoice has its computed fields only in responses. */
+export const TOTALS = ['subtotal', 'discount_total', 'tax_total', 'total', 'amount_paid', 'balance_due'] as const
+
+type Invoice = Omit<z.output<typeof invoice>, (typeof TOTALS)[number] | 'discount_amount'>
+export type InvoiceRow = Stored<Invoice> & Record<'discount_hundredths' | 'created_at' | 'updated_at', number>
 
 /** A thread's last write, by its request id, and how many there were. */
 export interface ThreadRow {
@@ -89,34 +53,30 @@ export interface AuditRow {
 }
 
 /** A client as the API returns it. */
-export function toClient(row: ClientRow) {
-  return {
-    ...row,
-    accounting_sync_enabled: row.accounting_sync_enabled === 1,
-    tax_exempt: row.tax_exempt === 1,
-    deleted: row.deleted === 1,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
+export function toClient(row: ClientRow | undefined) {
+  return (
+    row && {
+      ...withTimes(row),
+      accounting_sync_enabled: row.accounting_sync_enabled === 1,
+      tax_exempt: row.tax_exempt === 1,
+    }
+  )
 }
 
 /** A project as the API returns it. */
-export function toProject(row: OrderRow) {
-  return {
-    ...row,
-    deleted: row.deleted === 1,
-    created_at: isoTime(row.created_at),
-    updated_at: isoTime(row.updated_at),
-  }
-}
+export const toProject = (row: OrderRow | undefined) => row && withTimes(row)
+
+const withTimes = <T extends Record<'created_at' | 'updated_at' | 'deleted', number>>(row: T) => ({
+  ...row,
+  deleted: row.deleted === 1,
+  created_at: isoTime(row.created_at),
+  updated_at: isoTime(row.updated_at),
+})
 
 /** An invoice as the API returns it, without its computed fields. */
-export function toInvoice({ project_id, discount_hundredths, created_at: _, updated_at: __, ...row }: InvoiceRow) {
-  return {
-    ...row,
-    project_id,
-    discount_amount: discount_hundredths / 100,
-    tax_exempt: row.tax_exempt === 1,
-    deleted: row.deleted === 1,
-  }
+export function toInvoice(row: InvoiceRow | undefined) {
+  if (!row) return undefined
+  const { discount_hundredths, created_at: _, updated_at: __, ...fields } = row
+  const discount_amount = discount_hundredths / 100
+  return { ...fields, discount_amount, tax_exempt: row.tax_exempt === 1, deleted: row.deleted === 1 }
 }

@@ -8,51 +8,27 @@ const charactersOf = (text: string) =>
 const spaced = (text: string) =>
   `(SELECT char(30) || group_concat(substr(${text}, key + 1, 1), char(30)) || char(30) FROM ${charactersOf(text)})`
 
-const ORDER_TEXT = '(title_key || char(31) || number_key)'
-
-const CLIENT_TEXT = '(search_text || char(31) || phone_digits)'
-
-/** Where the text of each full-text table comes from. */
-const SOURCES: Record<string, { columns: string; source: string; table: string; hasAll?: true }> = {
-  clients_fts: {
-    columns: 'text, digits, spaced',
-    source: `search_text, phone_digits, ${spaced(CLIENT_TEXT)}`,
-    table: 'clients',
-  },
-  catalog_items_fts: {
-    columns: 'text, spaced',
-    source: `search_text, ${spaced('search_text')}`,
-    table: 'catalog_items',
-  },
-  invoice_items_fts: {
-    columns: 'text, spaced',
-    source: `search_text, ${spaced('search_text')}`,
-    table: 'invoice_items',
-    hasAll: true,
-  },
-  orders_fts: {
-    columns: 'text, spaced',
-    source: `${ORDER_TEXT}, ${spaced(ORDER_TEXT)}`,
-    table: 'orders',
-    hasAll: true,
-  },
-  client_names_fts: {
-    columns: 'text, spaced',
-    source: `company_name_key, ${spaced('company_name_key')}`,
-    table: 'clients',
-    hasAll: true,
-  },
-}
+/** Of each full-text table: the table and the text that it has, and whether it has deleted rows too. */
+const SOURCES = [
+  ['clients_fts', 'clients', 'search_text || char(31) || phone_digits', false],
+  ['catalog_items_fts', 'catalog_items', 'search_text', false],
+  ['invoice_items_fts', 'invoice_items', 'search_text', true],
+  ['orders_fts', 'orders', 'title_key || char(31) || number_key', true],
+  ['client_names_fts', 'clients', 'company_name_key', true],
+] as const
 
 /** Builds a copy of each full-text table from its rows and compares the two, trigram by trigram. */
 export function compareIndexes(db: DatabaseSync): string[] {
-  return Object.entries(SOURCES).flatMap(([name, { columns, source, table, hasAll }]) => {
+  return SOURCES.flatMap(([name, table, text, hasAll]) => {
+    // Digits are searched on their own.
+    const whole = name === 'clients_fts' ? 'search_text, phone_digits' : text
+    const columns = name === 'clients_fts' ? 'text, digits, spaced' : 'text, spaced'
     const [made] = select<{ sql: string }>(db, `SELECT sql FROM sqlite_schema WHERE name = '${name}'`)
     if (!made) return [`there is no ${name}`]
     db.exec(`${made.sql.replace(name, `temp.fresh_${name}`)};
       INSERT INTO temp.fresh_${name} (rowid, ${columns})
-        SELECT slot << 53 | t.id, ${source} FROM main.${table} AS t JOIN main.companies AS c ON c.id = company_id
-        WHERE ${hasAll ? 'true' : 'deleted = 0'};
+        SELECT slot << 53 | t.id, ${whole}, ${spaced(`(${text})`)}
+        FROM main.${table} AS t JOIN main.companies AS c ON c.id = company_id WHERE ${hasAll ? 'true' : 'deleted = 0'};
       CREATE VIRTUAL TABLE temp.old_${name} USING fts5vocab(main, ${name}, instance);
       CREATE VIRTUAL TABLE temp.new_${name} USING fts5vocab(temp, fresh_${name}, instance)`)
     const only = (one: string, other: string) =>

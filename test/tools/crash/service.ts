@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type RunningDev, startDev } from '../../node/start-dev.ts'
+import { type Answer, ask } from '../harness/ask.ts'
 
 const READY_MS = 240_000
 const PAUSE_MS = 50
@@ -31,22 +32,16 @@ async function waitUntilServing({ url, output, ended }: RunningDev, token: strin
     isRunning = false
   })
   const end = Date.now() + READY_MS
-  let seen = ''
+  let seen: Answer | undefined
+  // Without a response it is being restarted.
   while (Date.now() < end && isRunning) {
-    try {
-      const response = await fetch(`${url}/api/v1/clients?per_page=1`, {
-        headers: { authorization: `Bearer ${token}` },
-        signal: AbortSignal.timeout(REQUEST_MS),
-      })
-      seen = `${response.status} ${await response.text()}`.slice(0, 300)
-      if (response.status === 200) return
-    } catch (error) {
-      // It is being restarted.
-      seen = String(error)
-    }
+    seen = await ask({ url }, token, 'GET', '/api/v1/clients?per_page=1', { timeoutMs: REQUEST_MS })
+    if (seen.status === 200) return
     await sleep(PAUSE_MS)
   }
-  throw new Error(`The service did not get ready (${seen}): ${output.stderr.slice(-2_000).trim()}`)
+  throw new Error(
+    `The service did not get ready (${seen?.status} ${JSON.stringify(seen?.body)}): ${output.stderr.slice(-2_000).trim()}`,
+  )
 }
 
 /** The process of a group that has the database open; the other runtime processes only pass requests on. */

@@ -1,4 +1,5 @@
 import type { Random } from '../../support/random.ts'
+import { ask } from '../harness/ask.ts'
 import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
 import { BYTES_FOR_R2, makeThreadBody, THREAD_BYTES } from './thread-body.ts'
 
@@ -74,21 +75,13 @@ export async function send(
     write: { requestId, action, outcome, response },
     violation,
   })
-  try {
-    const response = await fetch(`${url}/api/v1${path}`, {
-      method,
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json', 'x-request-id': requestId },
-      signal: AbortSignal.timeout(PATIENCE_MS),
-      ...(body && { body: JSON.stringify(body) }),
-    })
-    const text = await response.text()
-    if (response.status === 200) return done('acknowledged', JSON.parse(text))
-    if (response.status >= 500) return done('unknown', null, `${response.status} ${text.slice(0, 300)}`)
-    const isRight = mayBeRefused(action, response.status, world)
-    return done('refused', null, isRight ? null : `${method} ${path}: ${response.status} ${text.slice(0, 300)}`)
-  } catch (error) {
-    return done('unknown', null, String(error))
-  }
+  const headers = { 'x-request-id': requestId }
+  const answer = await ask({ url }, token, method, `/api/v1${path}`, { body, headers, timeoutMs: PATIENCE_MS })
+  if (answer.status === 0) return done('unknown', null, answer.body)
+  if (answer.status === 200) return done('acknowledged', answer.body)
+  const found = `${method} ${path}: ${answer.status} ${JSON.stringify(answer.body).slice(0, 300)}`
+  if (answer.status >= 500) return done('unknown', null, found)
+  return done('refused', null, mayBeRefused(action, answer.status, world) ? null : found)
 }
 
 function mayBeRefused(action: Action, status: number, { maybeDeleted }: World): boolean {
