@@ -25,6 +25,7 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
     buckets: names(configuration.r2_buckets),
     ignoresBookmarks,
   }
+  const classes = Object.entries({ ...setup.objects, DATABASE_HOST: 'DatabaseHost' })
   const copies = setup.databases.flatMap((name) => copiesOf(name))
   /** What the Worker logged as an error. */
   const errors: string[] = []
@@ -44,12 +45,7 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
       d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
       kvNamespaces: setup.caches,
       r2Buckets: setup.buckets,
-      durableObjects: Object.fromEntries(
-        Object.entries({ ...setup.objects, DATABASE_HOST: 'DatabaseHost' }).map(([name, className]) => [
-          name,
-          { className, useSQLite: true },
-        ]),
-      ),
+      durableObjects: Object.fromEntries(classes.map(([name, className]) => [name, { className, useSQLite: true }])),
       ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
       bindings: { CREDENTIALS_KEY },
       resourcePersistencePath: state,
