@@ -65,12 +65,9 @@ export function startBare(script: string, stateDir: string, settings: Settings =
   return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'], ...settings })
 }
 
-export interface Running {
-  worker: Miniflare
-  url: string
-}
+export type Running = Awaited<ReturnType<typeof start>>
 
-async function start(stateDir: string, settings: Settings): Promise<Running> {
+async function start(stateDir: string, settings: Settings) {
   const { compatibility_date, compatibility_flags } = readConfiguration()
   const worker = new Miniflare(
     convertV4MiniflareOptions({
@@ -86,7 +83,7 @@ async function start(stateDir: string, settings: Settings): Promise<Running> {
       ...settings,
     } as Parameters<typeof convertV4MiniflareOptions>[0]),
   )
-  return { worker, url: (await worker.ready).origin }
+  return { worker, url: (await worker.ready).origin, [Symbol.asyncDispose]: () => worker.dispose() }
 }
 
 /** The migrations, statement by statement, in their order, and the table that says that they are applied. */
