@@ -12,8 +12,7 @@ const DAY_MS = 86_400_000
 /**
  * Fills an empty database with one company of `size` clients and twice as many orders with an invoice, a line, a payment,
  * an artwork and a delivered event each, and a thread context for each client, behind a look-alike. There are no
- * statistics of it. Each
- * client's name ends in a number of its own, in base 36, so that a search can ask for about twenty of them.
+ * statistics of it. Each client's name ends in a number of its own, so that a search can ask for few of them.
  */
 export async function fillCompany(worker: Miniflare, size: number, tokenCount: number): Promise<string[]> {
   const tokens = makeTokens(tokenCount)
@@ -39,18 +38,9 @@ export async function fillDatabase(db: D1, size: number, tokens: readonly string
   await insertTokens(db, 1, tokens)
   for (let from = 1; from <= size; from += CHUNK) {
     const ids = Array.from({ length: Math.min(CHUNK, size - from + 1) }, (_, index) => from + index)
-    await insert(db, 'clients', ids.map(clientRow))
     const orders = ids.flatMap((id) => [id * 2 - 1, id * 2])
-    await insert(
-      db,
-      'orders',
-      orders.map((id) => orderRow(id, Math.ceil(id / 2))),
-    )
-    await insert(db, 'invoices', orders.map(invoiceRow))
-    await insert(db, 'invoice_items', orders.flatMap(itemRows))
-    await insert(db, 'payments', orders.map(paymentRow))
-    await insert(db, 'artworks', orders.map(artworkRow))
-    await insert(db, 'accounting_outbox', orders.map(eventRow))
+    await insert(db, 'clients', ids.map(clientRow))
+    for (const [table, rowsOf] of Object.entries(OF_ORDERS)) await insert(db, table, orders.flatMap(rowsOf))
     await insert(db, 'thread_contexts', ids.map(contextRow))
   }
 }
@@ -67,77 +57,45 @@ export async function insertTokens(db: D1, companyId: number, tokens: readonly s
     .run()
 }
 
-type Row = Record<string, string | number | null>
+const LINES = 3
+const TIMES = { created_at: NEWEST, updated_at: NEWEST }
 
-function orderRow(id: number, clientId: number): Row {
-  return {
-    company_id: 1,
+/** The rows of each order, whose client has another one. */
+const OF_ORDERS: Record<string, (id: number) => object | object[]> = {
+  orders: (id) => ({
     id,
     title: `Order ${id}`,
     title_key: `ORDER ${id}`,
     number_key: String(1_000 + id),
-    client_id: clientId,
+    client_id: Math.ceil(id / 2),
     description: 'Two-colour front print, one-colour back print',
     order_status_id: (id % 2) + 1,
     created_date: new Date(NEWEST - (id % 1_000) * DAY_MS).toISOString().slice(0, 10),
-    created_at: NEWEST,
-    updated_at: NEWEST,
-  }
+    ...TIMES,
+  }),
+  invoices: (id) => ({ id, project_id: id, number: String(1_000 + id), tax_id: 1, ...TIMES }),
+  invoice_items: (id) =>
+    Array.from({ length: LINES }, (_, index) => ({
+      id: LINES * (id - 1) + index + 1,
+      invoice_id: id,
+      title: 'Heavy cotton tee',
+      quantity: 24,
+      unit_price_cents: 950,
+      position: index + 1,
+      search_text: 'HEAVY COTTON TEE',
+    })),
+  payments: (id) => ({ id, invoice_id: id, amount_cents: 10_000, method: 'card', paid_at: '2026-09-01' }),
+  artworks: (id) => ({ id, project_id: id, name: 'Crest', print_method: 'screen', placements: '["front"]' }),
+  accounting_outbox: (order_id) => {
+    const times = { next_attempt_at: 0, created_at: 0, updated_at: order_id }
+    return { order_id, operation: 'create', state: 'done', ...times }
+  },
 }
 
-function invoiceRow(id: number): Row {
+function contextRow(id: number) {
   return {
-    company_id: 1,
-    id,
-    project_id: id,
-    number: String(1_000 + id),
-    tax_id: 1,
-    created_at: NEWEST,
-    updated_at: NEWEST,
-  }
-}
-
-const LINES = 3
-
-function itemRows(id: number): Row[] {
-  return Array.from({ length: LINES }, (_, index) => ({
-    company_id: 1,
-    id: LINES * (id - 1) + index + 1,
-    invoice_id: id,
-    title: 'Heavy cotton tee',
-    quantity: 24,
-    unit_price_cents: 950,
-    position: index + 1,
-    search_text: 'HEAVY COTTON TEE',
-  }))
-}
-
-function paymentRow(id: number): Row {
-  return { company_id: 1, id, invoice_id: id, amount_cents: 10_000, method: 'card', paid_at: '2026-09-01' }
-}
-
-function artworkRow(id: number): Row {
-  return { company_id: 1, id, project_id: id, name: 'Crest', print_method: 'screen', placements: '["front"]' }
-}
-
-function eventRow(id: number): Row {
-  return {
-    company_id: 1,
-    order_id: id,
-    operation: 'create',
-    state: 'done',
-    next_attempt_at: 0,
-    created_at: 0,
-    updated_at: id,
-  }
-}
-
-function contextRow(id: number): Row {
-  const legacyId = id.toString(16).padStart(16, '0')
-  return {
-    company_id: 1,
     thread_id: `thread-f:${id}`,
-    legacy_thread_id: legacyId,
+    legacy_thread_id: id.toString(16).padStart(16, '0'),
     client_id: String(id),
     orders_data: JSON.stringify([{ id: id * 2 - 1 }, { id: id * 2 }]),
     fetched_at: NEWEST,

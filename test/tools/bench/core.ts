@@ -1,10 +1,11 @@
 import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
+import { needleOf } from '../harness/client-row.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { bearer, compare, type Figures, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
-import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+import { bearer, columns, compare, type Figures, get, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
+import { buildWorker, startApi, startBare } from './worker.ts'
 
 const OBJECT = { className: 'Empty', useSQLite: true }
 
@@ -45,12 +46,7 @@ const READ_TARGET = 1.5
 const WRITE_TARGET = 2
 const GROWTH_TARGET = 1.3
 
-interface Work {
-  name: string
-  target: number
-  api: () => Request
-  floor: () => Request
-}
+type Work = [name: string, target: number, api: () => Request, floor: () => Request]
 
 /** A company of a size: its data for the API and, so that neither waits for the other's lock, for the floor. */
 interface Side {
@@ -108,42 +104,34 @@ async function measureRound(
   script: string,
   floorScript: string,
 ): Promise<void> {
-  const running: Running[] = []
-  try {
-    const served: (Side & { apiUrl: string; floorUrl: string })[] = []
-    for (const side of sides) {
-      const [api, floor] = [
-        await startApi(script, side.apiState),
-        await startBare(floorScript, side.floorState, { durableObjects: { OBJECT } }),
-      ]
-      running.push(api, floor)
-      served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
-    }
-    for (const [index, rounds] of measured.entries()) {
-      if (!isMeasured(plan, index)) continue
-      const loads: [Loaded, Load][] = []
-      for (const { size, tokens: all, apiUrl, floorUrl } of served) {
-        const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
-        const work = worksOf(size, tokens, await cursorsOf(apiUrl, tokens[0] ?? '', size))[index]
-        if (!work) throw new Error('There is no such work.')
-        await Promise.all(
-          tokens.map((token) => fetch(`${apiUrl}/api/v1/clients/1`, { headers: bearer(token) }).then(drain)),
-        )
-        let turn = 0
-        const calling = () => {
-          const request = work.floor()
-          return { ...request, headers: { ...request.headers, ...bearer(tokens[turn++ % tokens.length] ?? '') } }
-        }
-        loads.push(
-          [`floor ${size}`, loadOf(floorUrl, work.floor)],
-          [`calling ${size}`, loadOf(floorUrl, calling)],
-          [`api ${size}`, loadOf(apiUrl, work.api)],
-        )
+  await using running = new AsyncDisposableStack()
+  const served: (Side & { apiUrl: string; floorUrl: string })[] = []
+  for (const side of sides) {
+    const api = running.use(await startApi(script, side.apiState))
+    const floor = running.use(await startBare(floorScript, side.floorState, { durableObjects: { OBJECT } }))
+    served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
+  }
+  for (const [index, rounds] of measured.entries()) {
+    if (!isMeasured(plan, index)) continue
+    const loads: [Loaded, Load][] = []
+    for (const { size, tokens: all, apiUrl, floorUrl } of served) {
+      const tokens = all.slice(index * TOKENS, (index + 1) * TOKENS)
+      const work = worksOf(size, tokens, await cursorsOf(apiUrl, tokens[0] ?? '', size))[index]
+      if (!work) throw new Error('There is no such work.')
+      await Promise.all(tokens.map((token) => textOf(apiUrl, '/clients/1', token)))
+      let turn = 0
+      const [, , ofApi, ofFloor] = work
+      const calling = () => {
+        const request = ofFloor()
+        return { ...request, headers: { ...request.headers, ...bearer(tokens[turn++ % tokens.length] ?? '') } }
       }
-      rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, plan.pace))
+      loads.push(
+        [`floor ${size}`, loadOf(floorUrl, ofFloor)],
+        [`calling ${size}`, loadOf(floorUrl, calling)],
+        [`api ${size}`, loadOf(apiUrl, ofApi)],
+      )
     }
-  } finally {
-    for (const { worker } of running) await worker.dispose()
+    rounds.push(await compare(Object.fromEntries(loads) as Record<Loaded, Load>, plan.pace))
   }
 }
 
@@ -156,7 +144,7 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
   console.log(
     '  work                     clients API p50    p99   req/s    floor p50    p99   req/s   ratio  target     with a call    p99   req/s   ratio  growth',
   )
-  for (const [index, { name, target }] of worksOf(0, []).entries()) {
+  for (const [index, [name, target]] of worksOf(0, []).entries()) {
     if (!isMeasured(plan, index)) continue
     const rounds = measured[index] ?? []
     for (const size of sizes) {
@@ -180,10 +168,10 @@ function find(round: Measured, loaded: Loaded): Figures {
   return figures
 }
 
-const isMeasured = ({ names }: Plan, index: number) => names?.includes(worksOf(0, [])[index]?.name ?? '') ?? true
+const isMeasured = ({ names }: Plan, index: number) => names?.includes(worksOf(0, [])[index]?.[0] ?? '') ?? true
 
-function drain(response: Response): Promise<string> {
-  return response.text()
+async function textOf(url: string, path: string, token: string): Promise<string> {
+  return (await fetch(`${url}/api/v1${path}`, { headers: bearer(token) })).text()
 }
 
 /** Lists that are measured behind a cursor: of their first page, or of one in their middle. */
@@ -200,8 +188,7 @@ const WALKS: [name: string, path: (size: number) => string][] = [
 function cursorsOf(url: string, token: string, size: number): Promise<string[]> {
   return Promise.all(
     WALKS.map(async ([, path]) => {
-      const response = await fetch(`${url}/api/v1${path(size)}`, { headers: bearer(token) })
-      const { pagination }: { pagination: { next_cursor: string } } = JSON.parse(await response.text())
+      const { pagination }: { pagination: { next_cursor: string } } = JSON.parse(await textOf(url, path(size), token))
       const next = new URL(path(size), url)
       next.searchParams.delete('page')
       next.searchParams.set('cursor', pagination.next_cursor)
@@ -213,7 +200,7 @@ function cursorsOf(url: string, token: string, size: number): Promise<string[]> 
 function worksOf(size: number, tokens: readonly string[], walks: readonly string[] = []): Work[] {
   let turn = 0
   const clientId = () => 1 + ((turn * 7_919) % size)
-  const get = (path: () => string) => () => ({ method: 'GET', path: `/api/v1${path()}`, headers: bearer(token()) })
+  const read = (path: () => string) => () => get(path(), token())
   const token = () => tokens[turn++ % tokens.length] ?? ''
   const bare = (path: () => string) => () => {
     turn++
@@ -225,64 +212,38 @@ function worksOf(size: number, tokens: readonly string[], walks: readonly string
     headers: { 'content-type': 'application/json', ...(authorised && bearer(token())) },
     body: JSON.stringify(body()),
   })
-  // Names end in the id in base 36: all of it but its last digit, behind a name in S, is met by about seven clients.
-  const needle = () => `S ${Math.max(36, clientId()).toString(36).slice(0, -1).toUpperCase()}`
+  const needle = () => encodeURIComponent(needleOf(clientId()))
   const newClient = () => ({ company_name: `New Client ${turn++}`, email: `new.${turn}@client.example` })
   const change = () => ({ title: `Order ${turn++}`, client_notes: 'Please call before delivery' })
   return [
-    {
-      name: 'one client',
-      target: READ_TARGET,
-      api: get(() => `/clients/${clientId()}`),
-      floor: bare(() => `/client/${clientId()}`),
-    },
-    { name: '25 clients and total', target: READ_TARGET, api: get(() => '/clients'), floor: bare(() => '/clients') },
-    {
-      name: 'search',
-      target: READ_TARGET,
-      api: get(() => `/clients?q=${encodeURIComponent(needle())}`),
-      floor: bare(() => `/search?q=${encodeURIComponent(needle())}`),
-    },
-    {
-      name: 'orders of a client',
-      target: READ_TARGET,
-      api: get(() => `/orders?client_id=${clientId()}`),
-      floor: bare(() => `/orders/${clientId()}`),
-    },
-    {
-      name: 'full order',
-      target: READ_TARGET,
-      api: get(() => `/orders/${clientId()}`),
-      floor: bare(() => `/order/${clientId()}`),
-    },
-    {
-      name: '100 orders with lines',
-      target: READ_TARGET,
-      api: get(() => '/orders?per_page=100&expand=invoice_items'),
-      floor: bare(() => '/lines'),
-    },
-    ...WALKS.map(([name], index) => ({
-      name,
-      target: READ_TARGET,
-      api: get(() => walks[index] ?? ''),
-      floor: bare(() => '/clients'),
-    })),
-    {
-      name: 'create client',
-      target: WRITE_TARGET,
-      api: write('POST', () => '/api/v1/clients', newClient, true),
-      floor: write('POST', () => '/client', newClient, false),
-    },
-    {
-      name: 'patch order',
-      target: WRITE_TARGET,
-      api: write('PATCH', () => `/api/v1/orders/${clientId()}`, change, true),
-      floor: write('PATCH', () => `/order/${clientId()}`, change, false),
-    },
+    ['one client', READ_TARGET, read(() => `/clients/${clientId()}`), bare(() => `/client/${clientId()}`)],
+    ['25 clients and total', READ_TARGET, read(() => '/clients'), bare(() => '/clients')],
+    ['search', READ_TARGET, read(() => `/clients?q=${needle()}`), bare(() => `/search?q=${needle()}`)],
+    [
+      'orders of a client',
+      READ_TARGET,
+      read(() => `/orders?client_id=${clientId()}`),
+      bare(() => `/orders/${clientId()}`),
+    ],
+    ['full order', READ_TARGET, read(() => `/orders/${clientId()}`), bare(() => `/order/${clientId()}`)],
+    [
+      '100 orders with lines',
+      READ_TARGET,
+      read(() => '/orders?per_page=100&expand=invoice_items'),
+      bare(() => '/lines'),
+    ],
+    ...WALKS.map(([name], at): Work => [name, READ_TARGET, read(() => walks[at] ?? ''), bare(() => '/clients')]),
+    [
+      'create client',
+      WRITE_TARGET,
+      write('POST', () => '/api/v1/clients', newClient, true),
+      write('POST', () => '/client', newClient, false),
+    ],
+    [
+      'patch order',
+      WRITE_TARGET,
+      write('PATCH', () => `/api/v1/orders/${clientId()}`, change, true),
+      write('PATCH', () => `/order/${clientId()}`, change, false),
+    ],
   ]
-}
-
-function columns(rounds: Figures[]): string {
-  const of = (name: keyof Figures) => median(rounds.map((figures) => figures[name]))
-  return `${of('p50').toFixed(2).padStart(7)} ${of('p99').toFixed(1).padStart(6)} ${of('requestsPerSecond').toFixed(0).padStart(7)}`
 }

@@ -38,8 +38,8 @@ export class HeapWatch {
     return this.#peakBytes
   }
 
-  close(): void {
-    this.#inspector.close()
+  [Symbol.dispose](): void {
+    this.#inspector[Symbol.dispose]()
   }
 
   async #sample(): Promise<void> {

@@ -34,12 +34,12 @@ export class Inspector {
     })
   }
 
-  /** @param isIdle whether requests must wake the Worker, whose inspector does not respond until one arrives */
-  async ask<T>(method: string, params: object = {}, isIdle = true): Promise<T> {
+  /** Requests wake the Worker, whose inspector does not respond until one arrives. */
+  async ask<T>(method: string, params: object = {}): Promise<T> {
     const id = ++this.#lastId
     this.#socket.send(JSON.stringify({ id, method, params }))
     const wake = () => void fetch(new URL('/health/live', this.#url)).catch(() => undefined)
-    const timer = isIdle ? setInterval(wake, IDLE_MS) : undefined
+    const timer = setInterval(wake, IDLE_MS)
     try {
       return await new Promise<T>((resolve, reject) => this.#waiting.set(id, { resolve, reject }))
     } finally {
@@ -47,7 +47,7 @@ export class Inspector {
     }
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     this.#socket.close()
   }
 }

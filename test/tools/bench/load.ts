@@ -79,6 +79,24 @@ export function bearer(token: string): Record<string, string> {
   return { authorization: `Bearer ${token}` }
 }
 
+export type Get = ReturnType<typeof get>
+
+/** A request to read from the API. */
+export function get(path: string, token: string) {
+  return { method: 'GET', path: `/api/v1${path}`, headers: bearer(token) }
+}
+
+/** What a response says of its company's database time, in milliseconds. */
+export function databaseLeft({ headers }: Response): number {
+  return Number(/"database";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1])
+}
+
+/** p50, p99 and requests a second: the median of some rounds. */
+export function columns(rounds: readonly Figures[]): string {
+  const of = (name: keyof Figures) => median(rounds.map((figures) => figures[name]))
+  return `${of('p50').toFixed(2).padStart(7)} ${of('p99').toFixed(1).padStart(6)} ${of('requestsPerSecond').toFixed(0).padStart(7)}`
+}
+
 function figuresOf(times: number[], elapsedMs: number): Figures {
   times.sort((a, b) => a - b)
   return {

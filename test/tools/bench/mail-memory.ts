@@ -1,5 +1,4 @@
 import { join } from 'node:path'
-import type { Request } from 'autocannon'
 import { inDirectory } from '../harness/state.ts'
 import { HeapWatch } from './heap.ts'
 import { prepare, requestsOf, sendOnce, type Work } from './mail-requests.ts'
@@ -23,32 +22,27 @@ const THREADS_AT_ONCE = 16
 
 /** Prints what the Worker itself holds at most, of what counts against its limit, with threads of 20 MiB. */
 export async function measureMemory(script: string, directory: string): Promise<void> {
-  const api = await startApi(script, join(directory, 'memory'), { inspectorPort: 0 })
-  const watch = await HeapWatch.of(api.worker)
-  try {
-    const tokens = await prepare(api)
-    console.log(
-      `\nheap and buffers of the Worker at their peak, in MB (target ${TARGET_MB}), and ms until the last response:`,
-    )
-    const threads = {
-      '20 MiB of HTML mail': makeThread(20 * 1_048_576),
-      '20 MiB that do not compress': makeIncompressibleThread(),
+  await using api = await startApi(script, join(directory, 'memory'), { inspectorPort: 0 })
+  using watch = await HeapWatch.of(api.worker)
+  const tokens = await prepare(api)
+  console.log(
+    `\nheap and buffers of the Worker at their peak, in MB (target ${TARGET_MB}), and ms until the last response:`,
+  )
+  const threads = {
+    '20 MiB of HTML mail': makeThread(20 * 1_048_576),
+    '20 MiB that do not compress': makeIncompressibleThread(),
+  }
+  for (const [name, thread] of Object.entries(threads)) {
+    const text = JSON.stringify(thread)
+    await store(api, tokens, text)
+    for (const [shape, works] of Object.entries(SHAPES)) {
+      const requests = works.map((work, index) => requestsOf(work, `memory-${index}`, tokens, text)())
+      await watch.begin()
+      const times = await Promise.all(requests.map((request) => sendOnce(api.url, request)))
+      const peakMb = (await watch.end()) / 1e6
+      const over = peakMb > TARGET_MB ? '  over' : ''
+      console.log(`  ${name.padEnd(28)} ${shape.padEnd(18)} ${column(peakMb)} ${column(Math.max(...times))}${over}`)
     }
-    for (const [name, thread] of Object.entries(threads)) {
-      const text = JSON.stringify(thread)
-      await store(api, tokens, text)
-      for (const [shape, works] of Object.entries(SHAPES)) {
-        const requests = works.map((work, index) => requestsOf(work, `memory-${index}`, tokens, text)())
-        await watch.begin()
-        const times = await sendAll(api, requests)
-        const peakMb = (await watch.end()) / 1e6
-        const over = peakMb > TARGET_MB ? '  over' : ''
-        console.log(`  ${name.padEnd(28)} ${shape.padEnd(18)} ${column(peakMb)} ${column(Math.max(...times))}${over}`)
-      }
-    }
-  } finally {
-    watch.close()
-    await api.worker.dispose()
   }
 }
 
@@ -57,10 +51,6 @@ async function store(api: Running, tokens: string[], text: string): Promise<void
   for (let index = 0; index < THREADS_AT_ONCE; index++) {
     await sendOnce(api.url, requestsOf('PUT unchanged', `memory-${index}`, tokens, text)())
   }
-}
-
-function sendAll(api: Running, requests: readonly Request[]): Promise<number[]> {
-  return Promise.all(requests.map((request) => sendOnce(api.url, request)))
 }
 
 function repeat(work: Work, times: number): Work[] {

@@ -1,6 +1,7 @@
 import { Agent, request as httpRequest } from 'node:http'
 import type { Request } from 'autocannon'
 import { fillCompany } from './company.ts'
+import { bearer, get } from './load.ts'
 import type { Running } from './worker.ts'
 
 /** How much of the floor's p50 each work may take. */
@@ -18,7 +19,7 @@ const REQUESTS_IN_A_ROW = 250
 export async function prepare(api: Running): Promise<string[]> {
   const tokens = await fillCompany(api.worker, 0, TOKENS)
   for (const token of tokens) {
-    await fetch(`${api.url}/api/v1/mail/threads/none`, { headers: { authorization: `Bearer ${token}` } })
+    await fetch(`${api.url}/api/v1/mail/threads/none`, { headers: bearer(token) })
   }
   return tokens
 }
@@ -27,16 +28,14 @@ let turn = 0
 
 /** Makes the requests of a work; a PUT sends other content than `text` each time, of the same length. */
 export function requestsOf(work: Work, threadId: string, tokens: string[], text: string): () => Request {
-  const path = `/api/v1/mail/email-threads/${threadId}`
-  const token = () => ({
-    authorization: `Bearer ${tokens[Math.floor(turn++ / REQUESTS_IN_A_ROW) % tokens.length]}`,
-  })
-  if (work === 'GET') return () => ({ method: 'GET', path: `${path}?account_email=${MAILBOX}`, headers: token() })
+  const path = `/mail/email-threads/${threadId}`
+  const token = () => tokens[Math.floor(turn++ / REQUESTS_IN_A_ROW) % tokens.length] ?? ''
+  if (work === 'GET') return () => get(`${path}?account_email=${MAILBOX}`, token())
   const [start, end] = [`{"labels":["`, `"],${text.slice(1).replace(/"labels":\[[^\]]*\],/, '')}`]
   return () => ({
     method: 'PUT',
-    path,
-    headers: { ...token(), 'content-type': 'application/json' },
+    path: `/api/v1${path}`,
+    headers: { ...bearer(token()), 'content-type': 'application/json' },
     body: start + (work === 'PUT' ? String(1_000_000 + turn) : 'INBOX') + end,
   })
 }

@@ -40,38 +40,29 @@ interface Round {
 export function run(): Promise<void> {
   return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    await measureTimes(script, directory)
+    const measured: Cell[] = SIZES.flatMap((size) => WORKS.map((work) => ({ size, work, rounds: [] })))
+    for (let round = 0; round < ROUNDS; round++) await measureRound(measured, script, join(directory, String(round)))
+    print(measured)
     await measureMemory(script, directory)
   })
 }
 
-async function measureTimes(script: string, directory: string): Promise<void> {
-  const measured: Cell[] = SIZES.flatMap((size) => WORKS.map((work) => ({ size, work, rounds: [] })))
-  for (let round = 0; round < ROUNDS; round++) await measureRound(measured, script, join(directory, String(round)))
-  print(measured)
-}
-
 async function measureRound(measured: Cell[], script: string, directory: string): Promise<void> {
   const before = childrenNamed('workerd')
-  const floor = await startBare(FLOOR, join(directory, 'floor'))
+  await using floor = await startBare(FLOOR, join(directory, 'floor'))
   const floorPids = childrenNamed('workerd').filter((pid) => !before.includes(pid))
-  const api = await startApi(script, join(directory, 'api'))
+  await using api = await startApi(script, join(directory, 'api'))
   const apiPids = childrenNamed('workerd').filter((pid) => !before.includes(pid) && !floorPids.includes(pid))
-  try {
-    const tokens = await prepare(api)
-    for (const { size, work, rounds } of measured) {
-      const text = JSON.stringify(makeThread(size.bytes))
-      const next = requestsOf(work, String(size.bytes), tokens, text)
-      const bare = { method: 'POST', path: '/', body: text }
-      const drive = size.connections === 1 ? loadSingly : loadOf
-      for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
-      const figures = await compare({ floor: drive(floor.url, () => bare), api: drive(api.url, next) }, PACE)
-      const [apiMb, floorMb] = [peakMb(apiPids), peakMb(floorPids)]
-      rounds.push({ ...figures, apiMb, floorMb, storedPerSent: (await storedBytes(api)) / bare.body.length })
-    }
-  } finally {
-    await api.worker.dispose()
-    await floor.worker.dispose()
+  const tokens = await prepare(api)
+  for (const { size, work, rounds } of measured) {
+    const text = JSON.stringify(makeThread(size.bytes))
+    const next = requestsOf(work, String(size.bytes), tokens, text)
+    const bare = { method: 'POST', path: '/', body: text }
+    const drive = size.connections === 1 ? loadSingly : loadOf
+    for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
+    const figures = await compare({ floor: drive(floor.url, () => bare), api: drive(api.url, next) }, PACE)
+    const [apiMb, floorMb] = [peakMb(apiPids), peakMb(floorPids)]
+    rounds.push({ ...figures, apiMb, floorMb, storedPerSent: (await storedBytes(api)) / bare.body.length })
   }
 }
 

@@ -4,7 +4,7 @@ import type { Request } from 'autocannon'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { Inspector } from './inspector.ts'
-import { bearer, loadOf } from './load.ts'
+import { bearer, get, loadOf } from './load.ts'
 import { requestsOf, sendOnce } from './mail-requests.ts'
 import { makeThread } from './mail-thread.ts'
 import { buildWorker, startApi } from './worker.ts'
@@ -20,19 +20,13 @@ const LISTED = 40
 const COMMENT = /^\/\/ (?!node_modules)(?:\.\.\/)*(src\/\S+\.ts)$/gm
 const LIBRARY = /^\/\/ (?:\.\.\/)*node_modules\/(\S+)$/gm
 
-type Profiled = () => Request
-
 const THREAD = JSON.stringify(makeThread(150_000))
 
-const ROUTES: Record<string, (token: () => string, id: () => number, tokens: string[]) => Profiled> = {
-  client: (token, id) => () => ({ method: 'GET', path: `/api/v1/clients/${id()}`, headers: bearer(token()) }),
-  clients: (token) => () => ({ method: 'GET', path: '/api/v1/clients', headers: bearer(token()) }),
-  order: (token, id) => () => ({ method: 'GET', path: `/api/v1/orders/${id()}`, headers: bearer(token()) }),
-  lines: (token) => () => ({
-    method: 'GET',
-    path: '/api/v1/orders?per_page=100&expand=invoice_items',
-    headers: bearer(token()),
-  }),
+const ROUTES: Record<string, (token: () => string, id: () => number, tokens: string[]) => () => Request> = {
+  client: (token, id) => () => get(`/clients/${id()}`, token()),
+  clients: (token) => () => get('/clients', token()),
+  order: (token, id) => () => get(`/orders/${id()}`, token()),
+  lines: (token) => () => get('/orders?per_page=100&expand=invoice_items', token()),
   patch: (token, id) => () => ({
     method: 'PATCH',
     path: `/api/v1/orders/${id()}`,
@@ -84,49 +78,38 @@ async function profile(
   tokens: string[],
   source: string,
 ): Promise<void> {
-  const { worker, url } = await startApi(script, state, { inspectorPort: 0 })
-  try {
-    let turn = 0
-    const token = () => tokens[turn++ % tokens.length] ?? ''
-    const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS), tokens)
-    await sendOnce(url, requestsOf('PUT', 'profiled', tokens, THREAD)())
-    const load = loadOf(url, next)
-    const inspector = await Inspector.of(worker)
-    await load(WARM_UP_SECONDS)
-    const files = fileAt(source)
-    await inspector.ask('Profiler.enable')
-    await inspector.ask('Profiler.setSamplingInterval', { interval: SAMPLING_US })
-    await inspector.ask('Profiler.start')
-    const times = await load(SECONDS)
-    const { profile } = await inspector.ask<{ profile: Profile }>('Profiler.stop')
-    printTimes(name, profile, times.length, lineStarts(source), files)
-
-    inspector.close()
-  } finally {
-    await worker.dispose()
-  }
+  await using api = await startApi(script, state, { inspectorPort: 0 })
+  let turn = 0
+  const token = () => tokens[turn++ % tokens.length] ?? ''
+  const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS), tokens)
+  await sendOnce(api.url, requestsOf('PUT', 'profiled', tokens, THREAD)())
+  const load = loadOf(api.url, next)
+  using inspector = await Inspector.of(api.worker)
+  await load(WARM_UP_SECONDS)
+  await inspector.ask('Profiler.enable')
+  await inspector.ask('Profiler.setSamplingInterval', { interval: SAMPLING_US })
+  await inspector.ask('Profiler.start')
+  const times = await load(SECONDS)
+  const { profile } = await inspector.ask<{ profile: Profile }>('Profiler.stop')
+  printTimes(name, profile, times.length, source)
 }
 
-type FileAt = (offset: number) => string
-
-/** Finds the file of an offset in a bundle, whose comments name the files. */
-function fileAt(source: string): FileAt {
+/** Finds the file of a place in a bundle, whose comments name the files. */
+function fileAt(source: string): (line: number, column: number) => string {
   const named = (pattern: RegExp, prefix: string) =>
     [...source.matchAll(pattern)].map(({ index, 1: name }) => ({ index, name: `${prefix}${name}` }))
   const files = [...named(COMMENT, ''), ...named(LIBRARY, 'node_modules/')].toSorted((a, b) => a.index - b.index)
-  return (offset) => files.findLast(({ index }) => index <= offset)?.name ?? 'runtime'
+  const lines = [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)]
+  return (line, column) => files.findLast(({ index }) => index <= (lines[line] ?? 0) + column)?.name ?? 'runtime'
 }
 
-function lineStarts(source: string): number[] {
-  return [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)]
-}
-
-function printTimes(name: string, profile: Profile, requests: number, lines: number[], files: FileAt): void {
+function printTimes(name: string, profile: Profile, requests: number, source: string): void {
+  const files = fileAt(source)
   const { nodes, samples, timeDeltas } = profile
   const byId = new Map(nodes.map((node) => [node.id, node]))
   const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)))
   const labelOf = ({ functionName, url, lineNumber, columnNumber }: Call) => {
-    const file = !url.endsWith('index.js') ? url || 'runtime' : files((lines[lineNumber] ?? 0) + columnNumber)
+    const file = !url.endsWith('index.js') ? url || 'runtime' : files(lineNumber, columnNumber)
     return `${functionName || '(anonymous)'}  ${file}`
   }
   const self = new Map<string, number>()

@@ -1,13 +1,12 @@
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import type { Request } from 'autocannon'
 import { fold } from '../../../src/kernel/db/search.ts'
 import { clientRow } from '../harness/client-row.ts'
 import { insert } from '../harness/rows.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { bearer, median } from './load.ts'
+import { databaseLeft, type Get, get, median } from './load.ts'
 import { buildWorker, type Running, startApi } from './worker.ts'
 import { run as measureWrites } from './writes.ts'
 
@@ -44,71 +43,62 @@ const WALKED = 40
 type Growth = 'flat' | 'grows'
 type Shape = [name: string, path: string, growth: Growth]
 
+/** The list of the other company. */
+const OF_SMALL = 'clients of a small neighbour'
+
 const LETTERS = Array.from({ length: 90 }, (_, n) => encodeURIComponent(String.fromCodePoint(0x61 + n * 5)))
 
 /** The first path of a list is what the others are compared with. */
-function listsOf(size: number): Record<string, { company: 'large' | 'small'; shapes: Shape[] }> {
+function listsOf(size: number): Record<string, Shape[]> {
   const last = size / PER_PAGE
   return {
-    clients: {
-      company: 'large',
-      shapes: [
-        ['first page', '/clients', 'flat'],
-        ['by cursor', `/clients?cursor=${CURSOR}`, 'flat'],
-        ['by updated_at', '/clients?sort=-updated_at', 'flat'],
-        ['updated_since, none', '/clients?updated_since=2030-01-01T00:00:00Z', 'flat'],
-        ['middle page', `/clients?page=${last / 2}`, 'grows'],
-        ['last page', `/clients?page=${last}`, 'grows'],
-        ['page=1000000', '/clients?page=1000000', 'grows'],
-        ['q, one hit', `/clients?q=${encodeURIComponent(`${size - 7}@`)}`, 'flat'],
-        ['q=zz', '/clients?q=zz', 'flat'],
-        ['q=a', '/clients?q=a', 'grows'],
-        ['q=a, middle page', `/clients?q=a&page=${last / 2}`, 'grows'],
-        ['q=a, last page', `/clients?q=a&page=${last}`, 'grows'],
-        ['q=a, page=1000000', '/clients?q=a&page=1000000', 'grows'],
-        ['q=on', '/clients?q=on', 'grows'],
-        ['q=5', '/clients?q=5', 'grows'],
-        ['q=son', '/clients?q=son', 'grows'],
-        ['q=.example', '/clients?q=.example', 'grows'],
-        ['q=.example, middle', `/clients?q=.example&page=${last / 2}`, 'grows'],
-        ['q=.example, last', `/clients?q=.example&page=${last}`, 'grows'],
-        ['q=.example, by update', '/clients?q=.example&sort=-updated_at', 'grows'],
-        ['q=.example, 1000000', '/clients?q=.example&page=1000000', 'grows'],
-        ['q=555', '/clients?q=555', 'grows'],
-      ],
-    },
-    orders: {
-      company: 'large',
-      shapes: [
-        ['first page', '/orders', 'flat'],
-        ['by cursor', `/orders?cursor=${CURSOR}`, 'flat'],
-        ['of one client', `/orders?client_id=${size / 2}`, 'flat'],
-        ['middle page', `/orders?page=${last / 2}`, 'grows'],
-        ['last page', `/orders?page=${last}`, 'grows'],
-        ['page=1000000', '/orders?page=1000000', 'grows'],
-        ['status, middle page', `/orders?status=1&page=${last / 4}`, 'grows'],
-      ],
-    },
-    products: {
-      company: 'large',
-      shapes: [
-        ['q=hoodie navy', '/products/search?q=hoodie%20navy', 'grows'],
-        ['q=hoodie xl', '/products/search?q=hoodie%20xl', 'grows'],
-        ['q=hoodie qq', '/products/search?q=hoodie%20qq', 'grows'],
-        ['q=cotton wool', '/products/search?q=cotton%20wool', 'grows'],
-        ['90 letters', `/products/search?q=${LETTERS.join('+')}`, 'grows'],
-        ['26 letters', `/products/search?q=${'abcdefghijklmnopqrstuvwxyz'.split('').join('+')}`, 'grows'],
-      ],
-    },
-    'clients of a small neighbour': {
-      company: 'small',
-      shapes: [
-        ['first page', '/clients', 'flat'],
-        ['q=a', '/clients?q=a', 'flat'],
-        ['q=on', '/clients?q=on', 'flat'],
-        ['q=.example', '/clients?q=.example', 'flat'],
-      ],
-    },
+    clients: [
+      ['first page', '/clients', 'flat'],
+      ['by cursor', `/clients?cursor=${CURSOR}`, 'flat'],
+      ['by updated_at', '/clients?sort=-updated_at', 'flat'],
+      ['updated_since, none', '/clients?updated_since=2030-01-01T00:00:00Z', 'flat'],
+      ['middle page', `/clients?page=${last / 2}`, 'grows'],
+      ['last page', `/clients?page=${last}`, 'grows'],
+      ['page=1000000', '/clients?page=1000000', 'grows'],
+      ['q, one hit', `/clients?q=${encodeURIComponent(`${size - 7}@`)}`, 'flat'],
+      ['q=zz', '/clients?q=zz', 'flat'],
+      ['q=a', '/clients?q=a', 'grows'],
+      ['q=a, middle page', `/clients?q=a&page=${last / 2}`, 'grows'],
+      ['q=a, last page', `/clients?q=a&page=${last}`, 'grows'],
+      ['q=a, page=1000000', '/clients?q=a&page=1000000', 'grows'],
+      ['q=on', '/clients?q=on', 'grows'],
+      ['q=5', '/clients?q=5', 'grows'],
+      ['q=son', '/clients?q=son', 'grows'],
+      ['q=.example', '/clients?q=.example', 'grows'],
+      ['q=.example, middle', `/clients?q=.example&page=${last / 2}`, 'grows'],
+      ['q=.example, last', `/clients?q=.example&page=${last}`, 'grows'],
+      ['q=.example, by update', '/clients?q=.example&sort=-updated_at', 'grows'],
+      ['q=.example, 1000000', '/clients?q=.example&page=1000000', 'grows'],
+      ['q=555', '/clients?q=555', 'grows'],
+    ],
+    orders: [
+      ['first page', '/orders', 'flat'],
+      ['by cursor', `/orders?cursor=${CURSOR}`, 'flat'],
+      ['of one client', `/orders?client_id=${size / 2}`, 'flat'],
+      ['middle page', `/orders?page=${last / 2}`, 'grows'],
+      ['last page', `/orders?page=${last}`, 'grows'],
+      ['page=1000000', '/orders?page=1000000', 'grows'],
+      ['status, middle page', `/orders?status=1&page=${last / 4}`, 'grows'],
+    ],
+    products: [
+      ['q=hoodie navy', '/products/search?q=hoodie%20navy', 'grows'],
+      ['q=hoodie xl', '/products/search?q=hoodie%20xl', 'grows'],
+      ['q=hoodie qq', '/products/search?q=hoodie%20qq', 'grows'],
+      ['q=cotton wool', '/products/search?q=cotton%20wool', 'grows'],
+      ['90 letters', `/products/search?q=${LETTERS.join('+')}`, 'grows'],
+      ['26 letters', `/products/search?q=${'abcdefghijklmnopqrstuvwxyz'.split('').join('+')}`, 'grows'],
+    ],
+    [OF_SMALL]: [
+      ['first page', '/clients', 'flat'],
+      ['q=a', '/clients?q=a', 'flat'],
+      ['q=on', '/clients?q=on', 'flat'],
+      ['q=.example', '/clients?q=.example', 'flat'],
+    ],
   }
 }
 
@@ -159,11 +149,8 @@ async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
     await insert(db, 'clients', ids.map(clientRow))
     await insert(db, 'orders', ids.map(orderRow))
     await insert(db, 'catalog_items', ids.map(itemRow))
-    await insert(
-      db,
-      'invoice_items',
-      ids.map((id) => ({ ...itemRow(id), invoice_id: 1, quantity: 1, unit_price_cents: 950 })),
-    )
+    const lines = ids.map((id) => ({ ...itemRow(id), invoice_id: 1, quantity: 1, unit_price_cents: 950 }))
+    await insert(db, 'invoice_items', lines)
   }
   const few = Array.from({ length: SMALL_SIZE }, (_, index) => ({ ...clientRow(index + 1), company_id: 2 }))
   await insert(db, 'clients', few)
@@ -173,7 +160,6 @@ async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
 function orderRow(id: number) {
   const day = new Date(Date.UTC(2026, 9, 1) - (id % 1_000) * 86_400_000).toISOString().slice(0, 10)
   return {
-    company_id: 1,
     id,
     title: `Order ${id}`,
     client_id: id,
@@ -187,7 +173,7 @@ function orderRow(id: number) {
 function itemRow(id: number) {
   const of = (list: string[], n: number) => list[n % list.length] ?? ''
   const title = `${of(WORDS, id)} ${ALWAYS} ${of(['navy', 'black', 'white'], id >>> 2)} ${of(['s', 'm', 'l'], id >>> 4)} ${id}`
-  return { company_id: 1, id, title, search_text: fold(title) }
+  return { id, title, search_text: fold(title) }
 }
 
 async function measureRound(
@@ -197,38 +183,33 @@ async function measureRound(
   tokens: Tokens,
   measured: Measured,
 ): Promise<void> {
-  const { worker, url } = await startApi(script, state)
-  try {
-    let turn = 0
-    for (const [list, { company, shapes }] of Object.entries(listsOf(size))) {
-      const request = (path: string) => (): Request => {
-        const token = tokens[company][turn++ % TOKENS] ?? ''
-        return { method: 'GET', path: `/api/v1${path}`, headers: bearer(token) }
-      }
-      const first = shapes[0]?.[1] ?? ''
-      for (let n = 0; n < 20; n++) await send(url, request(first)())
-      const cursor = shapes.some(([, path]) => path.includes(CURSOR)) ? await walk(url, first, request) : ''
-      const requests = shapes.map(([name, path]) => ({
-        name,
-        next: request(path.replace(CURSOR, cursor)),
-        ms: [] as number[],
-      }))
-      for (let n = 0; n < TIMES; n++) {
-        for (const { next, ms } of requests) {
-          const start = performance.now()
-          await send(url, next())
-          ms.push(performance.now() - start)
-          await setTimeout((ms.at(-1) ?? 0) * PAUSES)
-        }
-      }
-      for (const { name, next, ms } of requests) {
-        const result = resultOf(measured, list, name)
-        result.p50.push(median(ms))
-        result.databaseMs.push(await databaseTime(url, next))
+  await using api = await startApi(script, state)
+  const { url } = api
+  let turn = 0
+  for (const [list, shapes] of Object.entries(listsOf(size))) {
+    const owned = tokens[list === OF_SMALL ? 'small' : 'large']
+    const request = (path: string) => () => get(path, owned[turn++ % TOKENS] ?? '')
+    const first = shapes[0]?.[1] ?? ''
+    for (let n = 0; n < 20; n++) await send(url, request(first)())
+    const cursor = shapes.some(([, path]) => path.includes(CURSOR)) ? await walk(url, first, request) : ''
+    const requests = shapes.map(([name, path]) => ({
+      name,
+      next: request(path.replace(CURSOR, cursor)),
+      ms: [] as number[],
+    }))
+    for (let n = 0; n < TIMES; n++) {
+      for (const { next, ms } of requests) {
+        const start = performance.now()
+        await send(url, next())
+        ms.push(performance.now() - start)
+        await setTimeout((ms.at(-1) ?? 0) * PAUSES)
       }
     }
-  } finally {
-    await worker.dispose()
+    for (const { name, next, ms } of requests) {
+      const result = resultOf(measured, list, name)
+      result.p50.push(median(ms))
+      result.databaseMs.push(await databaseTime(url, next))
+    }
   }
 }
 
@@ -240,7 +221,7 @@ function resultOf(measured: Measured, list: string, name: string) {
 }
 
 /** The cursor behind {@link WALKED} pages. */
-async function walk(url: string, path: string, request: (path: string) => () => Request): Promise<string> {
+async function walk(url: string, path: string, request: (path: string) => () => Get): Promise<string> {
   let cursor = ''
   for (let n = 0; n < WALKED; n++) {
     const response = await send(url, request(cursor ? `${path}?cursor=${cursor}` : path)())
@@ -250,18 +231,14 @@ async function walk(url: string, path: string, request: (path: string) => () => 
 }
 
 /** Database time of a request, by the limits of one token before and after it. */
-async function databaseTime(url: string, next: () => Request): Promise<number> {
+async function databaseTime(url: string, next: () => Get): Promise<number> {
   const request = next()
-  const left = async (path: string | undefined) => {
-    const { headers } = await send(url, path === undefined ? request : { ...request, path })
-    return Number(/"database";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1])
-  }
-  const before = await left('/api/v1/clients/1')
-  return before - (await left(undefined))
+  const before = databaseLeft(await send(url, { ...request, path: '/api/v1/clients/1' }))
+  return before - databaseLeft(await send(url, request))
 }
 
-async function send(url: string, { path, headers }: Request): Promise<Response> {
-  const response = await fetch(`${url}${path}`, { headers: headers as Record<string, string> })
+async function send(url: string, { path, headers }: Get): Promise<Response> {
+  const response = await fetch(`${url}${path}`, { headers })
   if (!response.ok) throw new Error(`${path}: ${response.status}`)
   const body = await response.arrayBuffer()
   return new Response(body, response)
@@ -271,7 +248,7 @@ function print(size: number, measured: Measured): void {
   console.log(
     `\nworst shapes at ${size} clients, orders, catalog items and lines; median of ${ROUNDS} rounds; p50 in ms, one request after the other; ratio: p50 over that of the first; database: time of one request`,
   )
-  for (const [list, { shapes }] of Object.entries(listsOf(size))) {
+  for (const [list, shapes] of Object.entries(listsOf(size))) {
     console.log(`  ${list.padEnd(30)}     p50   ratio  database   target`)
     const base = resultOf(measured, list, shapes[0]?.[0] ?? '').p50
     for (const [name, , growth] of shapes) {

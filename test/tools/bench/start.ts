@@ -44,18 +44,14 @@ export function run(): Promise<void> {
 
 async function measure(start: () => Promise<Running>, path: string, headers = {}): Promise<Times> {
   const startedAt = performance.now()
-  const { worker, url } = await start()
+  await using running = await start()
   const ready = performance.now() - startedAt
   const timed = async () => {
     const sentAt = performance.now()
-    const response = await fetch(url + path, { headers })
+    const response = await fetch(running.url + path, { headers })
     await response.arrayBuffer()
     if (!response.ok) throw new Error(`${path}: ${response.status}`)
     return performance.now() - sentAt
   }
-  try {
-    return { ready, first: await timed(), second: await timed() }
-  } finally {
-    await worker.dispose()
-  }
+  return { ready, first: await timed(), second: await timed() }
 }

@@ -13,7 +13,12 @@ const NAMES = 'Ines Omar Lena Mateo Aiko Priya Jonas Fatima Tomás Chloé Noah Z
 
 const pick = (list: string[], n: number) => list[n % list.length] ?? ''
 
-/** A client of company 1: others have the same names. */
+/** Names end in the id in base 36: all of it but its last digit, behind a name in S, is met by some clients. */
+export function needleOf(id: number): string {
+  return `S ${Math.max(36, id).toString(36).slice(0, -1).toUpperCase()}`
+}
+
+/** A client: those of other companies have the same names. */
 export function clientRow(id: number) {
   // A spread that is the same on every run, without a pattern that an index could profit from.
   const n = (id * 2_654_435_761) % 4_294_967_296
@@ -23,7 +28,6 @@ export function clientRow(id: number) {
   const email = `${first.toLowerCase()}.${id}@${pick(NOUNS, n >>> 4).toLowerCase()}.example`
   const phone = `(555) ${String(n % 10_000_000).padStart(7, '0')}`
   return {
-    company_id: 1,
     id,
     company_name: company,
     company_name_key: fold(company),

@@ -18,12 +18,8 @@ export async function inDirectory<T>(work: (directory: string) => Promise<T>): P
 
 /** Fills the data of a state directory in a runtime that ends with it. */
 export async function fillState<T>(state: string, fill: (worker: Miniflare) => Promise<T>): Promise<T> {
-  const { worker } = await startBare('export default { fetch: () => new Response() }', state)
-  try {
-    return await fill(worker)
-  } finally {
-    await worker.dispose()
-  }
+  await using runtime = await startBare('export default { fetch: () => new Response() }', state)
+  return await fill(runtime.worker)
 }
 
 /** Fills a state directory once per schema and caches it under `.bench/`: benchmarks work on copies. */

@@ -3,15 +3,8 @@ import type { Outcome, Phase } from './open-loop.ts'
 
 const WINDOW_MS = 500
 
-export interface Figures {
-  p50: number
-  p99: number
-  /** Successes per second of the phase. */
-  reachedPerSecond: number
-}
-
-/** Milliseconds, over all requests of a phase with a response. */
-export function figuresOf({ outcomes, seconds }: Pick<Phase, 'outcomes' | 'seconds'>): Figures {
+/** Milliseconds, over all requests of a phase with a response, and successes per second. */
+export function figuresOf({ outcomes, seconds }: Phase) {
   const latencies = sortedLatencies(outcomes)
   const successes = outcomes.filter(({ status }) => status === 200).length
   return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), reachedPerSecond: successes / seconds }
@@ -25,7 +18,7 @@ export function isSustained(phase: Phase, p99LimitMs: number): boolean {
 }
 
 /** The median latency of each half second, by when requests were due; NaN where there were none. */
-export function windowMedians({ outcomes, seconds }: Pick<Phase, 'outcomes' | 'seconds'>): number[] {
+export function windowMedians({ outcomes, seconds }: Phase): number[] {
   return Array.from({ length: Math.round((seconds * 1_000) / WINDOW_MS) }, (_, index) => {
     const within = outcomes.filter(({ dueMs }) => Math.floor(dueMs / WINDOW_MS) === index)
     return quantile(sortedLatencies(within), 0.5)

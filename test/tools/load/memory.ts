@@ -18,7 +18,6 @@ export class MemoryWatch {
 
   constructor() {
     this.#look()
-    this.#series = []
     this.#timer = setInterval(() => this.#series.push(this.#look()), EVERY_MS)
   }
 
@@ -29,7 +28,7 @@ export class MemoryWatch {
     return series
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     clearInterval(this.#timer)
   }
 
@@ -43,17 +42,11 @@ export class MemoryWatch {
   }
 }
 
-export interface Plateaus {
-  first: number
-  second: number
-  isFlat: boolean
-}
-
 /**
  * Whether memory stays where it is under one load: the first quarter, in which it goes to its new height, is left out;
  * of the rest the median of the second half may be a tenth above that of the first.
  */
-export function comparePlateaus(series: readonly number[]): Plateaus {
+export function comparePlateaus(series: readonly number[]) {
   const rest = series.slice(Math.floor(series.length / 4))
   const middle = Math.floor(rest.length / 2)
   const first = median(rest.slice(0, middle))

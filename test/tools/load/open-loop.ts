@@ -89,26 +89,19 @@ export class OpenLoop {
     return { phase, done: Promise.all(calls) }
   }
 
-  close(): void {
+  [Symbol.dispose](): void {
     this.#agent.destroy()
   }
 
   async #call(phase: Phase, call: Call, start: number, dueMs: number): Promise<void> {
     this.#inFlight++
     phase.mostInFlight = Math.max(phase.mostInFlight, this.#inFlight)
-    const response = await this.#send(call)
+    const { text, ...response } = await this.#send(call)
     this.#inFlight--
     const endMs = performance.now() - start
-    const { status, requestId, text } = response
-    const isSuccess = status === 200
-    phase.outcomes.push({
-      kind: call.kind,
-      dueMs,
-      latencyMs: endMs - dueMs,
-      status,
-      requestId,
-      text: isSuccess ? '' : text.slice(0, 200),
-    })
+    const isSuccess = response.status === 200
+    const shown = isSuccess ? '' : text.slice(0, 200)
+    phase.outcomes.push({ ...response, kind: call.kind, dueMs, latencyMs: endMs - dueMs, text: shown })
     // The same caller continues at once, on its connection.
     if (call.follow && isSuccess) await this.#call(phase, call.follow(text), start, endMs)
   }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { fillCompany } from '../bench/company.ts'
 import { HeapWatch } from '../bench/heap.ts'
+import { get } from '../bench/load.ts'
 import { buildWorker } from '../bench/worker.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { measureCapacity } from './closed-loop.ts'
@@ -9,7 +10,7 @@ import { Logs } from './logs.ts'
 import { MemoryWatch } from './memory.ts'
 import { OpenLoop } from './open-loop.ts'
 import { startLoaded } from './serve.ts'
-import { Traffic } from './traffic.ts'
+import { type Call, type Traffic, trafficOf } from './traffic.ts'
 
 /** A rate is sustained while its p99 stays below this. */
 export const P99_LIMIT_MS = 300
@@ -43,24 +44,15 @@ export function runLoad(settings: Settings) {
     const tokens = await fillState(state, (worker) => fillCompany(worker, clients, settings.tokens))
     say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
     const logs = new Logs()
-    const { worker, url } = await startLoaded(script, state, (line) => logs.add(line))
-    try {
-      const traffic = new Traffic(tokens, { clients, threads })
-      const loop = new OpenLoop(url, traffic, CONNECTIONS)
-      const heap = await HeapWatch.of(worker)
-      const memory = new MemoryWatch()
-      try {
-        await meetTokens(url, tokens)
-        await putThreads(url, traffic, threads)
-        return { settings, logs, ...(await measure(settings, url, traffic, loop, heap, memory)) }
-      } finally {
-        memory.close()
-        heap.close()
-        loop.close()
-      }
-    } finally {
-      await worker.dispose()
-    }
+    await using api = await startLoaded(script, state, (line) => logs.add(line))
+    const traffic = trafficOf(tokens, { clients, threads })
+    using loop = new OpenLoop(api.url, traffic, CONNECTIONS)
+    using heap = await HeapWatch.of(api.worker)
+    using memory = new MemoryWatch()
+    // The first request of a token makes its rate limiter's database, which would be measured, too.
+    for (const token of tokens) await expectOk(api.url, get('/clients/1', token))
+    for (let index = 0; index < threads; index++) await expectOk(api.url, traffic.make('putThread'))
+    return { settings, logs, ...(await measure(settings, api.url, traffic, loop, heap, memory)) }
   })
 }
 
@@ -105,12 +97,11 @@ async function measure(
   }
 }
 
+/** Runs a phase; `memory` has the MiB of the runtime, second by second. */
 async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: number, watch: MemoryWatch) {
   watch.take()
   const { phase, done } = await loop.run(name, rate, seconds)
-  /** With the MiB of the runtime, second by second. */
-  const measured = { phase, memory: watch.take() }
-  return { measured, done }
+  return { measured: { phase, memory: watch.take() }, done }
 }
 
 /**
@@ -138,23 +129,10 @@ async function findSustained(
   return rate
 }
 
-/** The first request of a token makes its rate limiter's database, which would be measured, too. */
-async function meetTokens(url: string, tokens: readonly string[]): Promise<void> {
-  for (const token of tokens) {
-    const response = await fetch(`${url}/api/v1/clients/1`, { headers: { authorization: `Bearer ${token}` } })
-    if (response.status !== 200) throw new Error(`A token was refused: ${response.status} ${await response.text()}`)
-    await response.body?.cancel()
-  }
-}
-
-/** The threads that will be read and replaced. */
-async function putThreads(url: string, traffic: Traffic, count: number): Promise<void> {
-  for (let index = 0; index < count; index++) {
-    const { method, path, headers, body } = traffic.make('putThread')
-    const response = await fetch(url + path, { method, headers, ...(body && { body: new Uint8Array(body) }) })
-    if (response.status !== 200) throw new Error(`A thread was refused: ${response.status} ${await response.text()}`)
-    await response.body?.cancel()
-  }
+async function expectOk(url: string, { method, path, headers, body }: Omit<Call, 'kind'>): Promise<void> {
+  const response = await fetch(url + path, { method, headers, body: body ? new Uint8Array(body) : null })
+  const text = await response.text()
+  if (response.status !== 200) throw new Error(`${method} ${path} was refused: ${response.status} ${text}`)
 }
 
 /** What is left after garbage is collected. */

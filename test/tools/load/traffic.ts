@@ -1,4 +1,6 @@
+import { bearer, get } from '../bench/load.ts'
 import { makeThread } from '../bench/mail-thread.ts'
+import { needleOf } from '../harness/client-row.ts'
 
 export interface Call {
   kind: Kind | 'uploadBytes'
@@ -10,8 +12,6 @@ export interface Call {
   /** The call that follows the response: the upload to a presigned address. */
   follow?: (response: string) => Call
 }
-
-type Unnamed = Omit<Call, 'kind'>
 
 const THREAD_BYTES = 150_000
 const UPLOAD_BYTES = 200_000
@@ -37,108 +37,70 @@ const WEIGHTS = {
 export type Kind = keyof typeof WEIGHTS
 const REQUESTS_OF_A_DECK = 100
 
-/** How many of {@link Traffic.next} make so many requests. */
+/** How many of {@link trafficOf}'s calls make so many requests. */
 export const CALLS_PER_REQUEST = Object.values(WEIGHTS).reduce((sum, weight) => sum + weight, 0) / REQUESTS_OF_A_DECK
 
-/** Endless requests of a company's day, in fixed shares, each under the next of many tokens. */
-export class Traffic {
-  readonly #tokens: readonly string[]
-  readonly #clients: number
-  readonly #threads: number
-  readonly #deck: Kind[]
-  readonly #upload = Buffer.alloc(UPLOAD_BYTES, 'upload')
-  readonly #threadRest: Buffer
-  #turn = 0
+export type Traffic = ReturnType<typeof trafficOf>
 
-  /** @param sizes of what there is to ask for: clients (and twice as many orders) from id 1, threads from `load-0` */
-  constructor(tokens: readonly string[], sizes: { clients: number; threads: number }) {
-    this.#tokens = tokens
-    this.#clients = sizes.clients
-    this.#threads = sizes.threads
-    this.#deck = shuffle(Object.entries(WEIGHTS).flatMap(([kind, weight]) => Array<Kind>(weight).fill(kind as Kind)))
-    const text = JSON.stringify(makeThread(THREAD_BYTES))
-    this.#threadRest = Buffer.from(`"],${text.slice(1).replace(/"labels":\[[^\]]*\],/, '')}`)
-  }
+/**
+ * Endless requests of a company's day, in fixed shares, each under the next of many tokens.
+ *
+ * @param sizes of what there is to ask for: clients (and twice as many orders) from id 1, threads from `load-0`
+ */
+export function trafficOf(tokens: readonly string[], sizes: { clients: number; threads: number }) {
+  const deck = shuffle(Object.entries(WEIGHTS).flatMap(([kind, weight]) => Array<Kind>(weight).fill(kind as Kind)))
+  const upload = Buffer.alloc(UPLOAD_BYTES, 'upload')
+  const text = JSON.stringify(makeThread(THREAD_BYTES))
+  const threadRest = Buffer.from(`"],${text.slice(1).replace(/"labels":\[[^\]]*\],/, '')}`)
+  let turn = 0
 
-  next(): Call {
-    return this.make(this.#deck[this.#turn % this.#deck.length] ?? 'readClient')
-  }
-
-  make(kind: Kind): Call {
-    return { ...this.#make(kind), kind }
-  }
-
-  #make(kind: Kind): Unnamed {
-    const turn = ++this.#turn
-    const id = 1 + ((turn * 7_919) % this.#clients)
-    const thread = `/api/v1/mail/email-threads/load-${turn % this.#threads}`
+  function make(kind: Kind): Call {
+    turn++
+    const id = 1 + ((turn * 7_919) % sizes.clients)
+    const token = tokens[turn % tokens.length] ?? ''
+    const thread = `/mail/email-threads/load-${turn % sizes.threads}`
+    const read = (path: string): Call => ({ kind, ...get(path, token) })
+    const send = (method: string, path: string, body: object): Call => ({
+      kind,
+      method,
+      path: `/api/v1${path}`,
+      headers: { ...bearer(token), 'content-type': 'application/json' },
+      body: Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body)),
+    })
     switch (kind) {
       case 'readClient':
-        return this.#get(`/api/v1/clients/${id}`)
+        return read(`/clients/${id}`)
       case 'listClients':
-        return this.#get('/api/v1/clients')
+        return read('/clients')
       case 'searchClients':
-        return this.#get(`/api/v1/clients?q=${encodeURIComponent(needleOf(id))}`)
+        return read(`/clients?q=${encodeURIComponent(needleOf(id))}`)
       case 'listOrders':
-        return this.#get(`/api/v1/orders?client_id=${id}`)
+        return read(`/orders?client_id=${id}`)
       case 'readOrder':
-        return this.#get(`/api/v1/orders/${id}`)
+        return read(`/orders/${id}`)
       case 'readThread':
-        return this.#get(`${thread}?account_email=${MAILBOX}`)
+        return read(`${thread}?account_email=${MAILBOX}`)
       case 'createClient':
-        return this.#json('POST', '/api/v1/clients', {
-          company_name: `New Client ${turn}`,
-          email: `new.${turn}@client.example`,
-        })
+        return send('POST', '/clients', { company_name: `New Client ${turn}`, email: `new.${turn}@client.example` })
       case 'patchOrder':
-        return this.#json('PATCH', `/api/v1/orders/${id}`, {
-          title: `Order ${turn}`,
-          client_notes: 'Call before delivery',
-        })
+        return send('PATCH', `/orders/${id}`, { title: `Order ${turn}`, client_notes: 'Call before delivery' })
       case 'putThread':
-        return this.#send('PUT', thread, Buffer.concat([Buffer.from(`{"labels":["${turn}`), this.#threadRest]))
-      case 'upload':
-        return this.#presign(id, `proof-${turn % FILE_NAMES}.png`)
+        return send('PUT', thread, Buffer.concat([Buffer.from(`{"labels":["${turn}`), threadRest]))
+      case 'upload': {
+        const file = { fileName: `proof-${turn % FILE_NAMES}.png`, contentType: UPLOAD_TYPE, size: UPLOAD_BYTES }
+        const presign = send('POST', `/orders/${id}/files/presign`, { ...file, legacyThreadId: 'load' })
+        return { ...presign, follow: uploadTo }
+      }
     }
   }
 
-  #presign(orderId: number, fileName: string): Unnamed {
-    const file = { fileName, contentType: UPLOAD_TYPE, size: UPLOAD_BYTES, legacyThreadId: 'load' }
-    return {
-      ...this.#json('POST', `/api/v1/orders/${orderId}/files/presign`, file),
-      follow: (response) => {
-        const { pathname, search } = new URL(readUploadUrl(response))
-        const headers = { 'content-type': UPLOAD_TYPE }
-        return { kind: 'uploadBytes', method: 'PUT', path: pathname + search, headers, body: this.#upload }
-      },
-    }
+  function uploadTo(presigned: string): Call {
+    const { pathname, search } = new URL(JSON.parse(presigned).uploadUrl)
+    const headers = { 'content-type': UPLOAD_TYPE }
+    return { kind: 'uploadBytes', method: 'PUT', path: pathname + search, headers, body: upload }
   }
 
-  #get(path: string): Unnamed {
-    return { method: 'GET', path, headers: this.#authorization() }
-  }
-
-  #json(method: string, path: string, body: object): Unnamed {
-    return this.#send(method, path, Buffer.from(JSON.stringify(body)))
-  }
-
-  #send(method: string, path: string, body: Buffer): Unnamed {
-    return { method, path, headers: { ...this.#authorization(), 'content-type': 'application/json' }, body }
-  }
-
-  #authorization(): Record<string, string> {
-    return { authorization: `Bearer ${this.#tokens[this.#turn % this.#tokens.length]}` }
-  }
-}
-
-/** Names end in the id in base 36: all of it but its last digit, behind a name in S, is met by some clients. */
-function needleOf(id: number): string {
-  return `S ${Math.max(36, id).toString(36).slice(0, -1).toUpperCase()}`
-}
-
-function readUploadUrl(response: string): string {
-  const { uploadUrl } = JSON.parse(response)
-  return String(uploadUrl)
+  return { make, next: () => make(deck[turn % deck.length] ?? 'readClient') }
 }
 
 /** The same order in every run, in which no kind comes in clusters: every seventh of a hundred, and so on. */
