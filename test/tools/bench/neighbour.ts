@@ -6,7 +6,7 @@ import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core'
 import { storedBytes } from '../../../src/kernel/db/quota.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany, insertTokens, makeTokens } from './company.ts'
-import { median, quantile } from './load.ts'
+import { bearer, databaseLeft, median, quantile } from './load.ts'
 import { childrenNamed } from './memory.ts'
 import { buildWorker, type Running, startApi } from './worker.ts'
 
@@ -95,18 +95,14 @@ export function run(): Promise<void> {
     const { cached, tokens } = await fillOnce(`neighbour-${CLIENTS}`, fill)
     const served = async <T>(work: (api: Running) => Promise<T>) => {
       const state = join(directory, 'state')
+      rmSync(state, { recursive: true, force: true })
       cpSync(cached, state, { recursive: true })
-      const api = await startApi(script, state, {
+      await using api = await startApi(script, state, {
         handleStructuredLogs: ({ message }) => {
           if (message.includes('"company_id":1,')) spentMs += Number(/"database_ms":([\d.]+)/.exec(message)?.[1] ?? 0)
         },
       })
-      try {
-        return await work(api)
-      } finally {
-        await api.worker.dispose()
-        rmSync(state, { recursive: true, force: true })
-      }
+      return await work(api)
     }
     const worst = await served(({ url }) => findWorst(url, tokens.spender.at(-1) ?? ''))
     for (const attack of attacksWith(worst).filter(({ name }) => name.includes(process.env.ATTACK ?? ''))) {
@@ -130,64 +126,29 @@ function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
     path: `/mail/threads/fill-${n}`,
     body: { client_id, participants_data: [{ name: noise(250_000) }] },
   })
-  const putItems =
-    (lines: number, characters: number, quantity = 1) =>
-    (n: number) => ({
-      method: 'PUT',
-      path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
-      body: {
-        items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity, description: noise(characters) })),
-      },
-    })
+  const putItems = (lines: number, length: number, quantity: number) => (n: number) => ({
+    method: 'PUT',
+    path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
+    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity, description: noise(length) })) },
+  })
+  const slow = { path: '/clients/1', headers: { 'x-slow-rows': String(SLOW_ROWS) } }
+  const attack = (name: string, next: Attack['next'], tokens = 50): Attack => ({ name, tokens, next })
+  const refused = (name: string, next: Attack['next']): Attack => {
+    return { ...attack(`for comparison, without the database: ${name} 400`, next), isRefused: true }
+  }
   return [
-    {
-      name: `worst request: GET ${worst.path}, ${worst.databaseMs} ms`,
-      tokens: 1,
-      next: () => ({ path: worst.path }),
-    },
-    {
-      name: 'made slow: GET /clients/1 and a statement of about 200 ms',
-      tokens: 1,
-      next: () => ({ path: '/clients/1', headers: { 'x-slow-rows': String(SLOW_ROWS) } }),
-    },
-    {
-      name: `parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`,
-      tokens: 50,
-      next: () => ({ path: worst.path }),
-    },
-    {
-      name: 'for comparison, without the database: GET /clients?per_page=0, which is 400',
-      tokens: 50,
-      isRefused: true,
-      next: () => ({ path: '/clients?per_page=0' }),
-    },
-    {
-      name: 'filling the database: PUT /mail/threads/{id} with 250 KB',
-      tokens: 50,
-      next: fill(1),
-    },
-    {
-      name: 'for comparison, without the database: the same with a client_id that is 400',
-      tokens: 50,
-      isRefused: true,
-      next: fill(-1),
-    },
-    {
-      name: 'heaviest writes: PUT /orders/{id}/invoice-items with 39 lines of 10,000 characters',
-      tokens: 50,
-      next: putItems(39, 10_000),
-    },
-    {
-      name: 'heaviest writes: PUT /orders/{id}/invoice-items with 500 lines of 700 characters',
-      tokens: 50,
-      next: putItems(500, 700),
-    },
-    {
-      name: 'for comparison, without the database: the same with a quantity that is 400',
-      tokens: 50,
-      isRefused: true,
-      next: putItems(500, 700, -1),
-    },
+    attack(`worst request: GET ${worst.path}, ${worst.databaseMs} ms`, () => ({ path: worst.path }), 1),
+    attack('made slow: GET /clients/1 and a statement of about 200 ms', () => slow, 1),
+    attack(`parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`, () => ({ path: worst.path })),
+    refused('GET /clients?per_page=0, which is', () => ({ path: '/clients?per_page=0' })),
+    attack('filling the database: PUT /mail/threads/{id} with 250 KB', fill(1)),
+    refused('the same with a client_id that is', fill(-1)),
+    attack(
+      'heaviest writes: PUT /orders/{id}/invoice-items with 39 lines of 10,000 characters',
+      putItems(39, 10_000, 1),
+    ),
+    attack('heaviest writes: PUT /orders/{id}/invoice-items with 500 lines of 700 characters', putItems(500, 700, 1)),
+    refused('the same with a quantity that is', putItems(500, 700, -1)),
   ]
 }
 
@@ -234,12 +195,18 @@ async function fill(worker: Running['worker']) {
 /** The candidate that uses most database time, as the API's headers report it. */
 async function findWorst(url: string, token: string): Promise<{ path: string; databaseMs: number }> {
   const measured: { path: string; databaseMs: number }[] = []
-  let left = await databaseLeft(await get(url, token, '/clients/1'))
+  const leftAfter = async (path: string) => {
+    const response = await send(url, token, { path })
+    await response.arrayBuffer()
+    if (response.status !== 200) throw new Error(`${response.url} returned ${response.status}.`)
+    return databaseLeft(response)
+  }
+  let left = await leftAfter('/clients/1')
   for (const path of CANDIDATES) {
     const times: number[] = []
     for (let i = 0; i < 3; i++) {
       const before = left
-      left = await databaseLeft(await get(url, token, path))
+      left = await leftAfter(path)
       times.push(before - left)
     }
     measured.push({ path, databaseMs: median(times) })
@@ -249,20 +216,10 @@ async function findWorst(url: string, token: string): Promise<{ path: string; da
   return measured.reduce((worst, each) => (each.databaseMs > worst.databaseMs ? each : worst))
 }
 
-async function databaseLeft(response: Response): Promise<number> {
-  await response.arrayBuffer()
-  if (response.status !== 200) throw new Error(`${response.url} returned ${response.status}.`)
-  return Number(/"database";r=(\d+)/.exec(response.headers.get('ratelimit') ?? '')?.[1])
-}
-
-function get(url: string, token: string, path: string): Promise<Response> {
-  return send(url, token, { path })
-}
-
 function send(url: string, token: string, { path, method = 'GET', headers, body }: Sent): Promise<Response> {
   return fetch(`${url}/api/v1${path}`, {
     method,
-    headers: { authorization: `Bearer ${token}`, ...(body && { 'content-type': 'application/json' }), ...headers },
+    headers: { ...bearer(token), ...(body && { 'content-type': 'application/json' }), ...headers },
     ...(body && { body: JSON.stringify(body) }),
   })
 }
@@ -336,7 +293,7 @@ async function sendSteadily(url: string, tokens: string[], seconds: number): Pro
 async function sendOne(url: string, token: string, path: string): Promise<Sample> {
   const sentAt = Date.now()
   const start = performance.now()
-  const isServed = await get(url, token, path)
+  const isServed = await send(url, token, { path })
     .then(async (response) => (await response.arrayBuffer()) && response.status === 200)
     .catch(() => false)
   return { sentAt, ms: performance.now() - start, isServed }
