@@ -41,9 +41,8 @@ type Context = ReturnType<typeof contextOf>
 const clients = (lengths: readonly number[]) => async (context: Context) => {
   const text = () => textOf(random, random.pick(lengths))
   const builds = Array.from({ length: 50 }, () => {
-    const email = `${text()
-      .slice(0, 100)
-      .replaceAll(/[^a-z0-9]/g, '')}@x.example`
+    const letters = text().slice(0, 100)
+    const email = `${letters.replaceAll(/[^a-z0-9]/g, '')}@x.example`
     const names = { company_name: text(), first_name: text(), last_name: text() }
     const fields = { ...names, email, phone: `(555) ${random.between(1e6, 9e6)}`, website: text() }
     return (own: Context) => createClient(own, fields)
@@ -57,23 +56,13 @@ const clients = (lengths: readonly number[]) => async (context: Context) => {
 /** An order whose invoice has so many lines. */
 const order = (lines: number, lengths: readonly number[]) => async (context: Context) => {
   const text = (max = 10_000) => textOf(random, Math.min(max, random.pick(lengths)))
-  const clientId = context.companyId * 10_000_000 + 1
-  const made = await runWrite(
-    context,
-    createOrder(context, { title: text(255), client_id: clientId, description: text() }),
-  )
-  const items = Array.from({ length: lines }, () => ({
-    title: text(255),
-    description: text(200),
-    quantity: 1,
-    unit_price: 2,
-    taxable: true,
-    supplier: 'supplier_a',
-    style: 'PC61',
-    color: 'Navy',
-    size: 'XL',
-    sku: textOf(random, 8),
-  }))
+  const described = { title: text(255), client_id: context.companyId * 10_000_000 + 1, description: text() }
+  const made = await runWrite(context, createOrder(context, described))
+  const goods = { supplier: 'supplier_a', style: 'PC61', color: 'Navy', size: 'XL' }
+  const items = Array.from({ length: lines }, () => {
+    const texts = { title: text(255), description: text(200) }
+    return { ...texts, quantity: 1, unit_price: 2, taxable: true, ...goods, sku: textOf(random, 8) }
+  })
   const own = { ...context, idempotency: null }
   const body = { invoice_items: items } as Parameters<typeof changeOrder>[2]
   await runWrite(own, changeOrder(own, made?.row.id ?? 0, body))

@@ -73,49 +73,34 @@ export class Work {
   }
 
   /** Rows of triggers, deliveries and imports, which no request writes. */
-  private async background(home: Home): Promise<void> {
-    const { random, companyId } = this
-    const run = async (text: string, ...params: unknown[]) => {
-      const guarded = "SELECT 1 FROM company_guards WHERE company_id = ?1 AND state IN ('read_only', 'moved')"
-      // Writes of the service begin with this check.
-      if ((await sqlIn(home, guarded, companyId)).length === 0) await sqlIn(home, text, ...params)
-    }
+  private async background(): Promise<void> {
+    const { random, companyId, home } = this
     const state = random.pick(['sent', 'done', 'dead', 'pending'])
     const text = textOf(random, random.between(1, 900))
-    switch (random.between(0, 5)) {
-      case 0:
-        await run(
-          `UPDATE accounting_outbox SET state = ?2, request_body = iif(?2 = 'sent', ?3, NULL), updated_at = ?4 WHERE company_id = ?1 AND id % 3 = 0`,
-          ...[companyId, state, text, this.now],
-        )
-        return
-      case 1:
-        await run(
-          `INSERT INTO accounting_links (company_id, order_id, external_id, synced_at) SELECT company_id, id, ?2, 0 FROM orders WHERE company_id = ?1 AND id % 5 = 0
-            ON CONFLICT DO UPDATE SET external_id = excluded.external_id`,
-          ...[companyId, text.slice(0, 9)],
-        )
-        return
-      case 2:
-        await run('DELETE FROM accounting_links WHERE company_id = ?1 AND order_id % 10 = 0', companyId)
-        return
-      case 3:
-        await run(
-          `INSERT INTO catalog_items (company_id, id, title, search_text) VALUES (?1, ?2, ?3, upper(?3))
-            ON CONFLICT DO UPDATE SET title = excluded.title, search_text = excluded.search_text, deleted = 1 - deleted`,
-          ...[companyId, random.between(1, 50), text.slice(0, 200)],
-        )
-        return
-      case 4:
-        await run(
-          'UPDATE clients SET accounting_customer_id = ?2 WHERE company_id = ?1 AND id % 4 = 0',
-          companyId,
-          text.slice(0, 20),
-        )
-        return
-      default:
-        await removeExpiredRows(openDatabase(env[home]), this.now)
-    }
+    const statements: (() => [text: string, ...params: unknown[]])[] = [
+      () => [
+        `UPDATE accounting_outbox SET state = ?2, request_body = iif(?2 = 'sent', ?3, NULL), updated_at = ?4 WHERE company_id = ?1 AND id % 3 = 0`,
+        ...[state, text, this.now],
+      ],
+      () => [
+        `INSERT INTO accounting_links (company_id, order_id, external_id, synced_at) SELECT company_id, id, ?2, 0 FROM orders WHERE company_id = ?1 AND id % 5 = 0
+          ON CONFLICT DO UPDATE SET external_id = excluded.external_id`,
+        text.slice(0, 9),
+      ],
+      () => ['DELETE FROM accounting_links WHERE company_id = ?1 AND order_id % 10 = 0'],
+      () => [
+        `INSERT INTO catalog_items (company_id, id, title, search_text) VALUES (?1, ?2, ?3, upper(?3))
+          ON CONFLICT DO UPDATE SET title = excluded.title, search_text = excluded.search_text, deleted = 1 - deleted`,
+        ...[random.between(1, 50), text.slice(0, 200)],
+      ],
+      () => ['UPDATE clients SET accounting_customer_id = ?2 WHERE company_id = ?1 AND id % 4 = 0', text.slice(0, 20)],
+    ]
+    const statement = random.pick([...statements, null])
+    if (statement === null) return void (await removeExpiredRows(openDatabase(env[home]), this.now))
+    const [sql, ...params] = statement()
+    const guarded = "SELECT 1 FROM company_guards WHERE company_id = ?1 AND state IN ('read_only', 'moved')"
+    // Writes of the service begin with this check.
+    if ((await sqlIn(home, guarded, companyId)).length === 0) await sqlIn(home, sql, companyId, ...params)
   }
 
   /** Small writes of clients and orders in one batch. @returns how many were carried out */
@@ -137,12 +122,11 @@ export class Work {
         return changeClient(own, { clientId: client }, { deleted: false, website: name() })
       }
     })
-    return (
-      await runWrites(
-        context,
-        builds.map((build) => ({ build })),
-      )
-    ).filter((outcome) => 'value' in outcome).length
+    const outcomes = await runWrites(
+      context,
+      builds.map((build) => ({ build })),
+    )
+    return outcomes.filter((outcome) => 'value' in outcome).length
   }
 
   /** One write. It may be refused. @returns whether it was carried out */
@@ -150,88 +134,60 @@ export class Work {
     const { random } = this
     this.now += random.pick([1_000, 50_000, 90_000, 3_600_000, 30 * 3_600_000, 20 * 86_400_000])
     const context = contextOf(this.companyId, this.home, random, this.now)
-    const run = <T>(write: Write<T>) => runWrite(context, write)
+    const run = <T>(one: Write<T>) => runWrite(context, one)
     const long = () => random.pick([0, 5, 20, 40, 250, 900])
     const text = (max = 255) => textOf(random, Math.min(long(), max) + 1)
     const [client, order] = [random.pick([0, ...this.clients]), random.pick([0, ...this.orders])]
     const fields = { email: `a${random.between(1, 99)}@x.example`, phone: '(555) 010-0199', website: text() }
+    const createOne = async () => {
+      const described = { title: text(), client_id: client, description: text(5_000), accounting_sync_enabled: true }
+      this.orders.push((await run(createOrder(context, described)))?.row.id ?? 0)
+    }
+    const changeLines = async () => {
+      const goods = { supplier: null, style: null, color: null, size: null, sku: null }
+      const invoice_items = Array.from({ length: random.between(0, 6) }, () => {
+        return { title: text(), description: text(5_000), quantity: 1, unit_price: 2, taxable: true, ...goods }
+      })
+      await run(changeOrder(context, order, { invoice_items } as unknown as Parameters<typeof changeOrder>[2]))
+    }
+    const putOneContext = async () => {
+      const legacy = `t${random.between(1, 30)}`
+      this.contexts.push(legacy)
+      const participants_data = Array.from({ length: random.between(0, 3) }, () => ({ text: text(5_000) }))
+      const orders_data = this.orders.slice(0, random.between(0, 4)).map((id) => ({ id }))
+      // The contract refuses one that links to nothing.
+      if (!client && orders_data.length === 0) return false
+      const body = { client_id: client || null, orders_data, participants_data }
+      return run(putContext(context, legacy, body as Parameters<typeof putContext>[2]))
+    }
+    const write = random.pick<() => Promise<unknown>>([
+      async () => this.clients.push((await run(createClient(context, { company_name: text(), ...fields }))).id),
+      () => {
+        const change = random.chance(0.3) ? { deleted: random.chance(0.6) } : fields
+        return run(changeClient(context, { clientId: client }, change))
+      },
+      () => run(putClient(context, `shop-${random.between(1, 20)}`, { company_name: text(), first_name: text() })),
+      createOne,
+      createOne,
+      () => run(changeOrder(context, order, { title: text(), client_notes: text(5_000), deadline: '2027-01-01' })),
+      changeLines,
+      changeLines,
+      async () => {
+        this.payments.push([order, (await run(paymentOf(context, order, { amount: 5, note: text() }))).payment.id])
+      },
+      () => {
+        const [id, payment_id] = random.pick<[number, number]>([[0, 0], ...this.payments])
+        return run(paymentRemovalOf(context, { id, payment_id }))
+      },
+      putOneContext,
+      () =>
+        random.chance(0.5)
+          ? run(contextDeletionOf(context, random.pick(['t0', ...this.contexts])))
+          : run(changeOrder(context, order, { deleted: true })),
+      () => this.background(),
+    ])
     try {
-      switch (random.between(0, 12)) {
-        case 0:
-          this.clients.push((await run(createClient(context, { company_name: text(), ...fields }))).id)
-          break
-        case 1:
-          await run(
-            changeClient(context, { clientId: client }, random.chance(0.3) ? { deleted: random.chance(0.6) } : fields),
-          )
-          break
-        case 2:
-          await run(putClient(context, `shop-${random.between(1, 20)}`, { company_name: text(), first_name: text() }))
-          break
-        case 3:
-        case 4: {
-          const made = await run(
-            createOrder(context, {
-              title: text(),
-              client_id: client,
-              description: text(5_000),
-              accounting_sync_enabled: true,
-            }),
-          )
-          this.orders.push(made?.row.id ?? 0)
-          break
-        }
-        case 5:
-          await run(changeOrder(context, order, { title: text(), client_notes: text(5_000), deadline: '2027-01-01' }))
-          break
-        case 6:
-        case 7: {
-          const invoice_items = Array.from({ length: random.between(0, 6) }, () => ({
-            title: text(),
-            description: text(5_000),
-            quantity: 1,
-            unit_price: 2,
-            taxable: true,
-            supplier: null,
-            style: null,
-            color: null,
-            size: null,
-            sku: null,
-          }))
-          await run(changeOrder(context, order, { invoice_items } as unknown as Parameters<typeof changeOrder>[2]))
-          break
-        }
-        case 8:
-          this.payments.push([order, (await run(paymentOf(context, order, { amount: 5, note: text() }))).payment.id])
-          break
-        case 9: {
-          const [of, id] = random.pick<[number, number]>([[0, 0], ...this.payments])
-          await run(paymentRemovalOf(context, { id: of, payment_id: id }))
-          break
-        }
-        case 10: {
-          const legacy = `t${random.between(1, 30)}`
-          this.contexts.push(legacy)
-          const participants_data = Array.from({ length: random.between(0, 3) }, () => ({ text: text(5_000) }))
-          const orders_data = this.orders.slice(0, random.between(0, 4)).map((id) => ({ id }))
-          // The contract refuses one that links to nothing.
-          if (!client && orders_data.length === 0) return false
-          const write = putContext(context, legacy, {
-            client_id: client || null,
-            orders_data,
-            participants_data,
-          } as Parameters<typeof putContext>[2])
-          await run(write)
-          break
-        }
-        case 11:
-          if (random.chance(0.5)) await run(contextDeletionOf(context, random.pick(['t0', ...this.contexts])))
-          else await run(changeOrder(context, order, { deleted: true }))
-          break
-        default:
-          await this.background(this.home)
-      }
-      return true
+      return (await write()) !== false
     } catch (error) {
       if (error instanceof ApiError) return false
       throw error
