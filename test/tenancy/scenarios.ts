@@ -123,15 +123,6 @@ async function readList({ send }: Pick<Actor, 'send'>, path: string, pages = 20,
   }
 }
 
-const READ_STEPS: Scenario[] = [
-  ...READS.map((path) => (actor: Actor) => actor.send('GET', path)),
-  ...LISTS.map((path) => (actor: Actor) => readList(actor, path)),
-  async ({ send }) => {
-    const { body } = await send('GET', '/changes?start=latest')
-    await send('GET', `/changes?cursor=${body.pagination.next_cursor}`)
-  },
-]
-
 /** What changes between two pages keeps the place that it had. */
 async function walks({ call, send }: Actor) {
   for (const list of ['/clients', '/orders']) {
@@ -143,7 +134,10 @@ async function walks({ call, send }: Actor) {
 }
 
 async function reads(actor: Actor) {
-  for (const step of READ_STEPS) await step(actor)
+  for (const path of READS) await actor.send('GET', path)
+  for (const path of LISTS) await readList(actor, path)
+  const { body } = await actor.send('GET', '/changes?start=latest')
+  await actor.send('GET', `/changes?cursor=${body.pagination.next_cursor}`)
 }
 
 /** Searches with more hits than are sorted one by one. */
@@ -160,13 +154,11 @@ async function manyHits(actor: Actor) {
       SELECT ?1, i, 'Many', iif(i = 2101, 'OTHER', 'MANY ORDER ' || i), iif(i = 2101, 1, 2), '2026-01-01', i, i`),
     actor.id,
   )
-  for (const path of MANY) {
+  for (const path of ['/clients?q=tee', '/clients?q=te', '/orders?q=order']) {
     await actor.send('GET', path)
     await readList(actor, `${path}&per_page=100&sort=-updated_at&deleted=include`, 3)
   }
 }
-
-const MANY = ['/clients?q=tee', '/clients?q=te', '/orders?q=order']
 
 const KEY = { 'idempotency-key': 'same-key' }
 
@@ -214,12 +206,11 @@ async function writesOfOrders({ send }: Actor) {
 }
 
 async function writesOfInvoices({ call, send, note, id, word }: Actor) {
-  await send('PUT', '/orders/1/invoice-items', {
-    items: [
-      { id: 1, title: 'Kept' },
-      { title: 'Added', quantity: 2 },
-    ],
-  })
+  const items = [
+    { id: 1, title: 'Kept' },
+    { title: 'Added', quantity: 2 },
+  ]
+  await send('PUT', '/orders/1/invoice-items', { items })
   await send('PUT', '/orders/1/invoice-items', { items: [{ id: 103, title: 'Of another order' }] })
   await send('PUT', '/orders/2/invoice-items', { items: [{ id: 111, title: 'Of another company' }] })
   await send('PUT', '/orders/11/invoice-items', { items: [] })
@@ -277,12 +268,8 @@ async function mail({ send }: Actor) {
   await send('DELETE', path('mail-1'))
   await send('DELETE', path('mail-1'))
   await send('DELETE', path('mail-12'))
-  await send('PUT', '/mail/threads/thread-1', {
-    client_id: 1,
-    client_data: { id: 1 },
-    orders_data: [{ id: 1 }],
-    selected_order_id: 1,
-  })
+  const own = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 1 }], selected_order_id: 1 }
+  await send('PUT', '/mail/threads/thread-1', own)
   await send('PUT', '/mail/threads/thread-1', { client_id: 11 })
   await send('PUT', '/mail/threads/thread-1', { client_id: 1, orders_data: [{ id: 11 }] })
   await send('PUT', '/mail/threads/thread-1', { client_id: 1, clients_data: [{ id: 11 }] })
@@ -317,11 +304,8 @@ async function administration({ id, administer, send, note, word, tokenId: own }
   await administer('DELETE', `/tokens/${tokenId}`)
   await administer('GET', '/tokens?per_page=1')
   await administer('GET', '/integrations')
-  await administer('PUT', '/integrations/supplier_b', {
-    enabled: true,
-    base_url: 'http://127.0.0.1:9',
-    credentials: { account_number: '7', api_key: 'k' },
-  })
+  const credentials = { account_number: '7', api_key: 'k' }
+  await administer('PUT', '/integrations/supplier_b', { enabled: true, base_url: 'http://127.0.0.1:9', credentials })
   await administer('GET', '/integrations')
   await administer('GET', '/webhooks')
   await administer('GET', `/webhooks/${ENDPOINT}`)
@@ -459,12 +443,8 @@ async function deliveries({ id, note }: Actor) {
   const sent = { state: 'sent', request_id: 'r-1', request_body: '{}' } as const
   const link = { external_id: '7', sync_token: '0', customer_id: '9' }
   // The event before is one of the first company.
-  await accounting.recordStep(
-    context,
-    { ...event, id: event.id - 1, request_id: null },
-    { event: accounting.DONE },
-    NOW,
-  )
+  const before = { ...event, id: event.id - 1, request_id: null }
+  await accounting.recordStep(context, before, { event: accounting.DONE }, NOW)
   const step = { event: sent, link, customer: { clientId: 1, customerId: '9' }, connection: { reason: 'x' } }
   await accounting.recordStep(context, event, step, NOW)
   note('sent', await accounting.loadOrder(context, 1, NOW))
@@ -477,23 +457,12 @@ async function deliveries({ id, note }: Actor) {
   note('endpoints', await webhooks.listEnabledEndpoints(context))
   const round = await webhooks.loadRound(context, ENDPOINT, NOW)
   note('round', round)
-  if (!round) throw new Error('The endpoint is not enabled.')
-  const [due] = round.due
-  if (!due) throw new Error('Nothing is due.')
-  const kept = [...round.feed.slice(0, 2), due].map((item) => ({
-    ...item,
-    attempts: 9,
-    next_attempt_at: NOW,
-    last_error: 'x',
-  }))
-  const outcome = {
-    done: [due],
-    kept,
-    released: [due],
-    progress: { position: 5 },
-    initial_failures: 2,
-    disabledReason: null,
-  }
+  const due = round?.due[0]
+  if (!due) throw new Error('The endpoint is not enabled, or nothing is due.')
+  const retry = { attempts: 9, next_attempt_at: NOW, last_error: 'x' }
+  const kept = [...round.feed.slice(0, 2), due].map((item) => ({ ...item, ...retry }))
+  const ofRound = { done: [due], kept, released: [due], progress: { position: 5 } }
+  const outcome = { ...ofRound, initial_failures: 2, disabledReason: null }
   note('saved', await webhooks.saveRound(context, round.endpoint, outcome, NOW))
   note('next', await webhooks.loadRound(context, ENDPOINT, NOW + 1))
   const ended = { done: [], kept: [], released: [], progress: {}, initial_failures: 3, disabledReason: 'x' }
@@ -504,29 +473,23 @@ async function deliveries({ id, note }: Actor) {
 /** The sweep reads all companies: only what it finds of this one is noted. */
 async function sweeps({ id, note }: Actor) {
   const db = openDatabase(env.DB)
-  const setAll = (text: string, ...values: unknown[]) => sqlIn('DB', text, ...values)
-  const look = async (name: string) => {
-    const due = [await listDueCompanies(db, NOW), await listWebhookCompanies(db, NOW)]
-    note(
-      name,
-      due.map((ids) => ids.includes(id)),
-    )
-  }
-  const set = (company: string, own: string) =>
+  const setAll = (text: string) => sqlIn('DB', text, id)
+  const look = async (name: string) =>
+    note(name, [(await listDueCompanies(db, NOW)).includes(id), (await listWebhookCompanies(db, NOW)).includes(id)])
+  const pause = (paused: number, own: '=' | '<>') =>
     setAll(
-      `UPDATE companies SET ${company} WHERE id ${own} ? AND id NOT IN (SELECT company_id FROM company_guards)`,
-      id,
+      `UPDATE companies SET deliveries_paused = ${paused} WHERE id ${own} ? AND id NOT IN (SELECT company_id FROM company_guards)`,
     )
-  await set('deliveries_paused = 0', '<>')
+  await pause(0, '<>')
   await look('paused')
-  await set('deliveries_paused = 0', '=')
+  await pause(0, '=')
   await look('open')
-  await setAll('UPDATE companies SET last_change = 0 WHERE id = ?', id)
+  await setAll('UPDATE companies SET last_change = 0 WHERE id = ?')
   await look('due deliveries')
-  await setAll('UPDATE webhook_deliveries SET next_attempt_at = NULL WHERE company_id = ?', id)
-  await setAll("UPDATE accounting_outbox SET state = 'done' WHERE company_id = ?", id)
+  await setAll('UPDATE webhook_deliveries SET next_attempt_at = NULL WHERE company_id = ?')
+  await setAll("UPDATE accounting_outbox SET state = 'done' WHERE company_id = ?")
   await look('nothing due')
-  await set('deliveries_paused = 1', '<>')
+  await pause(1, '<>')
 }
 
 /** Moves to the other database, while clients, orders and threads change. */
