@@ -3,12 +3,12 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { expect, inject } from 'vitest'
 import { app } from '../../src/app.ts'
 import type { Env } from '../../src/env.ts'
-import { honoPath } from '../../src/kernel/api/endpoint.ts'
 import type { Administrator } from '../../src/kernel/db/audit.ts'
 import { decryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { ERRORS } from '../../src/kernel/http/errors.ts'
 import { spoil } from '../../src/simulators/steer.ts'
 import { type ApiResponse, request, send, sql } from './app.ts'
+import { patternOf } from './conformance.ts'
 import { adminContracts } from './endpoints.ts'
 
 const ORIGIN = 'https://api.test'
@@ -85,7 +85,7 @@ export async function adminSend(sent: Request, bindings: Env = unlimited): Promi
   const { method } = sent
   const path = new URL(sent.url).pathname.replace('/admin/v1', '')
   const response = await send(sent, { env: bindings, app })
-  const contract = adminContracts.find((each) => each.method === method && matches(honoPath(each), path))
+  const contract = adminContracts.find((each) => each.method === method && patternOf(each.path).test(path))
   expect(response.headers.get('access-control-allow-origin')).toBe(null)
   if (response.status !== 200) {
     expect(Object.values(ERRORS)).toContainEqual(
@@ -96,10 +96,6 @@ export async function adminSend(sent: Request, bindings: Env = unlimited): Promi
     expect(error?.issues ?? []).toEqual([])
   }
   return response
-}
-
-function matches(pattern: string, path: string): boolean {
-  return new RegExp(`^${pattern.replaceAll(/:\w+/g, '[^/]+')}$`).test(path)
 }
 
 /** The credentials of an integration, as they are stored. */

@@ -12,19 +12,16 @@ interface ResponseDescription {
   headers: { name: string; required: boolean; schemaId: string }[]
 }
 
-interface PathDescription {
-  segments: string[]
-  /** By method, then by status. */
-  operations: Map<string, Map<number, ResponseDescription>>
-}
+/** By method, then by status. */
+type Operations = Map<string, Map<number, ResponseDescription>>
 
 /** The published description. */
 export const document: JsonObject = description
 const schemas: Record<string, JsonObject> = {}
 const paths = Object.entries(asObject(document.paths))
-  .map(([path, item]) => describePath(path, asObject(item)))
   // A path without parameters comes before one that would match it too.
-  .sort((a, b) => countParameters(a) - countParameters(b))
+  .sort(([a], [b]) => a.split('{').length - b.split('{').length)
+  .map(([path, item]) => ({ pattern: patternOf(`${BASE}${path}`), operations: describePath(asObject(item)) }))
 addSchema('error', { $ref: '#/components/schemas/ErrorResponse' })
 for (const [name, schema] of Object.entries(asObject(asObject(document.components).schemas))) {
   addSchema(name, asObject(schema))
@@ -45,9 +42,11 @@ export async function expectConforms(request: Request, response: Response): Prom
     if (response.status !== 204) problems.push(`a preflight returns 204, not ${response.status}`)
   } else {
     const isBare = request.method === 'HEAD' || response.status === 304
-    if (response.status !== 304) problems.push(...checkMediaType(response))
+    const type = response.headers.get('content-type') ?? 'missing'
+    if (response.status !== 304 && !JSON_MEDIA_TYPE.test(type)) problems.push(`the Content-Type is ${type}`)
     const text = await response.clone().text()
-    const body = isBare ? checkEmpty(text, problems) : parse(text, problems)
+    if (isBare && text !== '') problems.push('a response to HEAD has no body, nor has a 304')
+    const body = isBare ? undefined : parse(text, problems)
     if (pathname !== `${BASE}/openapi.json`) {
       problems.push(...checkDescribed(request.method, pathname, response, body))
       problems.push(...checkLimitHeaders(pathname, response))
@@ -69,15 +68,6 @@ function checkEveryResponse(response: Response): string[] {
   return problems
 }
 
-function checkMediaType(response: Response): string[] {
-  const type = response.headers.get('content-type') ?? 'missing'
-  return JSON_MEDIA_TYPE.test(type) ? [] : [`the Content-Type is ${type}`]
-}
-
-function checkEmpty(text: string, problems: string[]): undefined {
-  if (text !== '') problems.push('a response to HEAD has no body, nor has a 304')
-}
-
 function parse(text: string, problems: string[]): Json | undefined {
   try {
     return JSON.parse(text)
@@ -88,7 +78,7 @@ function parse(text: string, problems: string[]): Json | undefined {
 }
 
 function checkDescribed(method: string, pathname: string, response: Response, body: Json | undefined): string[] {
-  const known = findPath(pathname)
+  const known = paths.find(({ pattern }) => pattern.test(pathname))
   const operation = known?.operations.get(method === 'HEAD' ? 'GET' : method)
   if (!operation) return checkUndescribed(known !== undefined, response, body)
 
@@ -129,17 +119,15 @@ function checkError(response: Response, body: Json): string[] {
   if (!isObject(error)) return ['the body is not an error']
   const problems = []
 
-  const codes = Object.values(ERRORS).flatMap(({ status, code }) => (status === response.status ? [code] : []))
-  if (!codes.some((code) => code === error.code)) problems.push(`the code ${error.code} is not one of ${codes}`)
+  const codes: unknown[] = Object.values(ERRORS).flatMap((each) => (each.status === response.status ? each.code : []))
+  if (!codes.includes(error.code)) problems.push(`the code ${error.code} is not one of ${codes}`)
 
   const { details } = error
   const members = DETAILS[response.status]
   const names = isObject(details) ? Object.keys(details) : []
   if (!names.includes('documentation_url')) problems.push('details has no documentation_url')
   if (members === undefined && names.length > 1) problems.push(`details has ${names.join(' and ')}`)
-  if (members && !(isObject(details) && members.some((member) => member in details))) {
-    problems.push(`details has no ${members.join(' or ')}`)
-  }
+  if (members?.every((member) => !names.includes(member))) problems.push(`details has no ${members.join(' or ')}`)
   const requestId = response.headers.get('x-request-id') ?? ''
   if (response.status === 500 && !String(error.message).includes(requestId)) {
     problems.push('the message lacks the request id')
@@ -174,18 +162,13 @@ function explain(result: ValidationResult, what: string): string[] {
     .map(({ instanceLocation, error }) => `${what} ${instanceLocation}: ${error}`)
 }
 
-function findPath(pathname: string): PathDescription | undefined {
-  if (!pathname.startsWith(`${BASE}/`)) return undefined
-  const segments = segmentsOf(pathname.slice(BASE.length).replace(/\/$/, ''))
-  return paths.find(
-    (path) =>
-      path.segments.length === segments.length &&
-      path.segments.every((segment, i) => (isParameter(segment) ? segments[i] !== '' : segment === segments[i])),
-  )
+/** Matches what stands for a described path, such as `/orders/{id}`. */
+export function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}/?$`)
 }
 
-function describePath(path: string, item: JsonObject): PathDescription {
-  const operations = new Map<string, Map<number, ResponseDescription>>()
+function describePath(item: JsonObject): Operations {
+  const operations: Operations = new Map()
   for (const method of ['get', 'post', 'put', 'patch', 'delete']) {
     const operation = item[method]
     if (!isObject(operation)) continue
@@ -195,7 +178,7 @@ function describePath(path: string, item: JsonObject): PathDescription {
       new Map(responses.map(([status, response]) => [Number(status), describeResponse(resolve(response))])),
     )
   }
-  return { segments: segmentsOf(path), operations }
+  return operations
 }
 
 function describeResponse(response: JsonObject): ResponseDescription {
@@ -205,11 +188,7 @@ function describeResponse(response: JsonObject): ResponseDescription {
     schemaId: addSchema(nextId(), content ? asObject(content.schema) : {}),
     headers: Object.entries(asObject(response.headers)).map(([name, value]) => {
       const header = resolve(value)
-      return {
-        name,
-        required: header.required === true,
-        schemaId: addSchema(nextId(), asObject(header.schema)),
-      }
+      return { name, required: header.required === true, schemaId: addSchema(nextId(), asObject(header.schema)) }
     }),
   }
 }
@@ -237,16 +216,4 @@ function relocate(schema: JsonObject): JsonObject {
   return JSON.parse(JSON.stringify(schema).replaceAll('"#/components/schemas/', '"#/$defs/'), (_key, value: Json) =>
     isObject(value) && isObject(value.properties) ? { additionalProperties: false, ...value } : value,
   )
-}
-
-function segmentsOf(path: string): string[] {
-  return path.split('/').slice(1)
-}
-
-function isParameter(segment: string): boolean {
-  return segment.startsWith('{')
-}
-
-function countParameters(path: PathDescription): number {
-  return path.segments.filter(isParameter).length
 }

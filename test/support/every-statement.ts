@@ -58,13 +58,7 @@ async function deliverWebhooks(companyId: number, { DB }: Env): Promise<void> {
   const round = await webhooks.loadRound(context, id, NOW)
   if (!round) throw new Error('There is no endpoint to deliver to.')
   const kept = round.feed.map((item) => ({ ...item, next_attempt_at: NOW, last_error: 'x' }))
-  const outcome = {
-    done: round.due,
-    kept,
-    released: round.due,
-    progress: { position: 5 },
-    initial_failures: null,
-    disabledReason: 'x',
-  }
+  const ofRound = { done: round.due, kept, released: round.due, progress: { position: 5 } }
+  const outcome = { ...ofRound, initial_failures: null, disabledReason: 'x' }
   await webhooks.saveRound(context, round.endpoint, outcome, NOW)
 }

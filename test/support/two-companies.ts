@@ -43,31 +43,20 @@ export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): 
   const times = { created_at: 0, updated_at: 0 }
   const text = `${marker} text`
   const client = { company_name: text, company_name_key: text.toUpperCase(), ...times }
+  const email = { email: ids.email, email_key: ids.email.toUpperCase() }
+  const price = { quantity: 2, unit_price_cents: 950, search_text: text.toUpperCase() }
   const order = { client_id: ids.client, order_status_id: ids.status, created_date: '2026-01-31', ...times }
 
   await env[home].batch([
     env[home].prepare('UPDATE companies SET name = ? WHERE id = ?').bind(text, company.id),
-    insert('clients', {
-      ...client,
-      id: ids.client,
-      email: ids.email,
-      email_key: ids.email.toUpperCase(),
-      external_id: ids.thread,
-    }),
+    insert('clients', { ...client, ...email, id: ids.client, external_id: ids.thread }),
     insert('clients', { ...client, id: ids.deletedClient, deleted: 1 }),
     insert('order_statuses', { id: ids.status, title: text, color: marker, workflow_key: marker }),
     insert('taxes', { id: ids.tax, name: text, rate: 5 }),
     insert('orders', { ...order, id: ids.order, title: text, title_key: text.toUpperCase(), description: text }),
     insert('orders', { ...order, id: ids.doomedOrder, title: text, description: text }),
     insert('invoices', { id: ids.invoice, project_id: ids.order, number: `${marker}-1`, tax_id: ids.tax, ...times }),
-    insert('invoice_items', {
-      id: ids.item,
-      invoice_id: ids.invoice,
-      title: text,
-      quantity: 2,
-      unit_price_cents: 950,
-      search_text: text.toUpperCase(),
-    }),
+    insert('invoice_items', { id: ids.item, invoice_id: ids.invoice, title: text, ...price }),
     insert('payments', { id: ids.payment, invoice_id: ids.invoice, amount_cents: 100, note: text }),
     insert('artworks', { id: ids.artwork, project_id: ids.order, name: text, placements: JSON.stringify([text]) }),
     insert('catalog_items', { id: ids.catalogItem, title: text, search_text: text.toUpperCase() }),
@@ -85,12 +74,8 @@ export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): 
     }),
   ])
   await env.FILES.put(`orders/${company.id}/${ids.order}/email/${ids.thread}/${marker}.png`, marker)
-  const thread = {
-    account_email: ids.mailbox,
-    subject: text,
-    messages: [{ body_plain: text.repeat(15_000) }],
-    labels: [text],
-  }
+  const messages = [{ body_plain: text.repeat(15_000) }]
+  const thread = { account_email: ids.mailbox, subject: text, messages, labels: [text] }
   const response = await company.call('PUT', `/mail/email-threads/${ids.thread}`, thread)
   if (response.status !== 200) throw new Error(`The thread was not stored: ${response.status}`)
   return { ...company, marker, ids }

@@ -19,9 +19,75 @@ type Kind = keyof typeof CALLS
 
 /** The same bindings, each call of which goes through `around`. */
 export function wrapBindings(bindings: Env, around: Around): Env {
-  const wrapper = new Wrapper(around)
-  const wrapped = Object.entries(bindings).map(([name, binding]) => [name, wrapper.wrap(name, binding)])
+  const targets = new WeakMap<object, object>()
+
+  function wrap(name: string, binding: unknown): unknown {
+    if (typeof binding !== 'object' || binding === null) return binding
+    if ('withSession' in binding) return proxy(name, binding, 'database')
+    if ('getWithMetadata' in binding) return proxy(name, binding, 'kv')
+    if ('createMultipartUpload' in binding) return proxy(name, binding, 'bucket')
+    if ('idFromName' in binding) return wrapNamespace(name, binding)
+    if ('limit' in binding) return proxy(name, binding, 'counter')
+    return 'fetch' in binding ? proxy(name, binding, 'service') : binding
+  }
+
+  function proxy(name: string, target: object, kind: Kind): object {
+    const calls: readonly string[] = CALLS[kind]
+    const wrapped = replaceMethods(target, (key, call) => {
+      // Sessions and statements reach the outside later.
+      if (!calls.includes(key)) return (...input) => wrapMade(name, key, call(...input))
+      return (...input) => around(`${name}.${key}`, async () => call(...input.map(unwrap)), input)
+    })
+    targets.set(wrapped, target)
+    return wrapped
+  }
+
+  function wrapMade(name: string, key: string, made: unknown): unknown {
+    if (typeof made !== 'object' || made === null) return made
+    if (key === 'withSession') return proxy(name, made, 'database')
+    return key === 'prepare' || key === 'bind' ? proxy(name, made, 'statement') : made
+  }
+
+  /** The real statements of a batch. */
+  function unwrap(value: unknown): unknown {
+    if (Array.isArray(value)) return value.map(unwrap)
+    return typeof value === 'object' && value !== null ? (targets.get(value) ?? value) : value
+  }
+
+  function wrapNamespace(name: string, namespace: object): object {
+    return replaceMethods(namespace, (key, call) =>
+      key === 'get' || key === 'getByName' ? (...input) => wrapStub(name, call(...input)) : call,
+    )
+  }
+
+  /** Whatever is called on an object goes over the network. */
+  function wrapStub(name: string, stub: unknown): unknown {
+    if (typeof stub !== 'object' || stub === null) return stub
+    const callOf = (key: string | symbol) => {
+      const member: unknown = Reflect.get(stub, key)
+      if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
+      return (...input: unknown[]): unknown => Reflect.apply(member, stub, input)
+    }
+    return new Proxy(stub, {
+      get: (_, key) => {
+        if (key === 'then') return undefined
+        return (...input: unknown[]) => around(`${name}.${String(key)}`, async () => callOf(key)(...input), input)
+      },
+    })
+  }
+
+  const wrapped = Object.entries(bindings).map(([name, binding]) => [name, wrap(name, binding)])
   return Object.fromEntries(wrapped)
+}
+
+/** The same object, each method of which is replaced. */
+function replaceMethods(target: object, replace: (key: string, call: Callable) => Callable): object {
+  return new Proxy(target, {
+    get: (_, key) => {
+      const member: unknown = Reflect.get(target, key)
+      return typeof member === 'function' && typeof key === 'string' ? replace(key, member.bind(target)) : member
+    },
+  })
 }
 
 /** The same bindings, whose calls of these names fail. */
@@ -64,88 +130,4 @@ export function loseResponses(bindings: Env): Env {
     if (isLost) throw new Error('D1_ERROR: Network connection lost.')
     return result
   })
-}
-
-class Wrapper {
-  private readonly around: Around
-  private readonly targets = new WeakMap<object, object>()
-
-  constructor(around: Around) {
-    this.around = around
-  }
-
-  wrap(name: string, binding: unknown): unknown {
-    if (typeof binding !== 'object' || binding === null) return binding
-    if ('withSession' in binding) return this.proxy(name, binding, 'database')
-    if ('getWithMetadata' in binding) return this.proxy(name, binding, 'kv')
-    if ('createMultipartUpload' in binding) return this.proxy(name, binding, 'bucket')
-    if ('idFromName' in binding) return this.wrapNamespace(name, binding)
-    if ('limit' in binding) return this.proxy(name, binding, 'counter')
-    return 'fetch' in binding ? this.proxy(name, binding, 'service') : binding
-  }
-
-  private proxy(name: string, target: object, kind: Kind): object {
-    const calls: readonly string[] = CALLS[kind]
-    const wrapped = new Proxy(target, {
-      get: (_, key) => {
-        const member: unknown = Reflect.get(target, key)
-        if (typeof member !== 'function' || typeof key !== 'string') return member
-        const call: Callable = member.bind(target)
-        if (calls.includes(key)) {
-          return (...input: unknown[]) => {
-            const work = async () => call(...input.map((value) => this.unwrap(value)))
-            return this.around(`${name}.${key}`, work, input)
-          }
-        }
-        return (...input: unknown[]) => this.wrapMade(name, key, call(...input))
-      },
-    })
-    this.targets.set(wrapped, target)
-    return wrapped
-  }
-
-  /** Sessions and statements reach the outside later. */
-  private wrapMade(name: string, key: string, made: unknown): unknown {
-    if (typeof made !== 'object' || made === null) return made
-    if (key === 'withSession') return this.proxy(name, made, 'database')
-    if (key === 'prepare' || key === 'bind') return this.proxy(name, made, 'statement')
-    return made
-  }
-
-  /** The real statements of a batch. */
-  private unwrap(value: unknown): unknown {
-    if (Array.isArray(value)) return value.map((each) => this.unwrap(each))
-    return typeof value === 'object' && value !== null ? (this.targets.get(value) ?? value) : value
-  }
-
-  private wrapNamespace(name: string, namespace: object): object {
-    return new Proxy(namespace, {
-      get: (_, key) => {
-        const member: unknown = Reflect.get(namespace, key)
-        if (typeof member !== 'function') return member
-        const call: Callable = member.bind(namespace)
-        return key === 'get' || key === 'getByName'
-          ? (...input: unknown[]) => this.wrapStub(name, call(...input))
-          : call
-      },
-    })
-  }
-
-  /** Whatever is called on an object goes over the network. */
-  private wrapStub(name: string, stub: unknown): unknown {
-    if (typeof stub !== 'object' || stub === null) return stub
-    return new Proxy(stub, {
-      get: (_, key) =>
-        key === 'then'
-          ? undefined
-          : (...input: unknown[]) => {
-              const work = async () => {
-                const member: unknown = Reflect.get(stub, key)
-                if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
-                return Reflect.apply(member, stub, input)
-              }
-              return this.around(`${name}.${String(key)}`, work, input)
-            },
-    })
-  }
 }
