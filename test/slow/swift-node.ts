@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -44,41 +44,21 @@ export async function startSwift(): Promise<SwiftNode> {
   const folder = await mkdtemp(join(tmpdir(), 'swift-'))
   const { access_key_id: key, secret_access_key: secret } = SWIFT_KEYS
   const child = spawn(PYTHON, [NODE, folder, key, secret, SWIFT_REGION], { stdio: ['pipe', 'pipe', 'pipe'] })
+  const ended = once(child, 'close')
+  let errors = ''
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    if (errors.length < 10_000) errors += text
+  })
   const stop = async () => {
-    await end(child)
+    child.stdin.end()
+    const timer = setTimeout(() => child.kill('SIGKILL'), 5_000)
+    await ended
+    clearTimeout(timer)
     await rm(folder, { recursive: true, force: true })
   }
-  try {
-    return { url: `http://127.0.0.1:${await readPort(child)}`, stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
-}
-
-function readPort(child: ChildProcess): Promise<number> {
-  return new Promise((resolve, reject) => {
-    let errors = ''
-    const timer = setTimeout(() => reject(new Error(`Swift did not get ready: ${errors}`)), READY_MS)
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      if (errors.length < 10_000) errors += text
-    })
-    child.stdout?.setEncoding('utf8').once('data', (text: string) => {
-      clearTimeout(timer)
-      resolve(Number(text))
-    })
-    child.once('close', () => {
-      clearTimeout(timer)
-      reject(new Error(`Swift ended: ${errors}`))
-    })
-  })
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  const closed = once(child, 'close')
-  child.stdin?.end()
-  const timer = setTimeout(() => child.kill('SIGKILL'), 5_000)
-  await closed
-  clearTimeout(timer)
+  const ready = once(child.stdout.setEncoding('utf8'), 'data', { signal: AbortSignal.timeout(READY_MS) })
+  const port = await Promise.race([ready.then(([text]) => Number(text)), ended.then(() => null)]).catch(() => null)
+  if (port !== null) return { url: `http://127.0.0.1:${port}`, stop }
+  await stop()
+  throw new Error(`Swift did not get ready: ${errors}`)
 }

@@ -98,7 +98,6 @@ export function columns(rounds: readonly Figures[]): string {
 }
 
 function figuresOf(times: number[], elapsedMs: number): Figures {
-  times.sort((a, b) => a - b)
   return {
     p50: quantile(times, 0.5),
     p99: quantile(times, 0.99),
@@ -106,12 +105,11 @@ function figuresOf(times: number[], elapsedMs: number): Figures {
   }
 }
 
-export function median(values: number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return quantile(sorted, 0.5)
+export function median(values: readonly number[]): number {
+  return quantile(values, 0.5)
 }
 
-/** @param sorted ascending */
-export function quantile(sorted: number[], share: number): number {
+export function quantile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN
 }

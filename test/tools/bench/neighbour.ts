@@ -301,13 +301,8 @@ async function sendOne(url: string, token: string, path: string): Promise<Sample
 
 function print({ name, tokens, isRefused }: Attack, outcomes: Outcome[]): void {
   const of = (pick: (outcome: Outcome) => number) => median(outcomes.map(pick))
-  const at = (times: number[], share: number) =>
-    quantile(
-      times.toSorted((a, b) => a - b),
-      share,
-    )
   const percent = (pick: (outcome: Outcome) => number) => `${(of(pick) * 100).toFixed(0)} %`
-  const ratio = of(({ alone, together }) => at(together, 0.5) / at(alone, 0.5))
+  const ratio = of(({ alone, together }) => median(together) / median(alone))
   const failed = of((outcome) => outcome.failed)
   const isOver = !isRefused && (ratio > TARGET || failed > 0)
   const shown = `${ratio.toFixed(2)}${isRefused ? '' : `, target ${TARGET}`}; ${failed} of the neighbour’s requests failed`
@@ -315,9 +310,9 @@ function print({ name, tokens, isRefused }: Attack, outcomes: Outcome[]): void {
   console.log(
     `\n${name}\n` +
       `  spender:   responses ${statuses.map((status) => `${status || 'none'} × ${of((outcome) => outcome.statuses[status] ?? 0)}`).join(', ')}, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections with ${tokens} token${tokens > 1 ? 's' : ''}\n` +
-      `  neighbour: p50 ${of(({ alone }) => at(alone, 0.5)).toFixed(2)} ms alone (p99 ${of(({ alone }) => at(alone, 0.99)).toFixed(0)}), ${of(({ together }) => at(together, 0.5)).toFixed(2)} ms beside it (p99 ${of(({ together }) => at(together, 0.99)).toFixed(0)})\n` +
+      `  neighbour: p50 ${of(({ alone }) => median(alone)).toFixed(2)} ms alone (p99 ${of(({ alone }) => quantile(alone, 0.99)).toFixed(0)}), ${of(({ together }) => median(together)).toFixed(2)} ms beside it (p99 ${of(({ together }) => quantile(together, 0.99)).toFixed(0)})\n` +
       `  ratio:     ${isOver ? styleText('bold', `${shown}: over`) : shown}\n` +
       `  runtime:   its thread busy ${percent(({ busy }) => busy)}, the spender’s statements ${percent(({ inDatabase }) => inDatabase)} of the time\n` +
-      `  while the spender was served: p50 ${of(({ whileServed }) => at(whileServed, 0.5)).toFixed(2)} ms (${of(({ whileServed }) => whileServed.length).toFixed(0)} of ${TOGETHER_SECONDS * REQUESTS_PER_SECOND} requests)`,
+      `  while the spender was served: p50 ${of(({ whileServed }) => median(whileServed)).toFixed(2)} ms (${of(({ whileServed }) => whileServed.length).toFixed(0)} of ${TOGETHER_SECONDS * REQUESTS_PER_SECOND} requests)`,
   )
 }

@@ -26,14 +26,8 @@ export function lookAlike(id = LOOK_ALIKE): SeedInput {
       ...idsFrom(clients.length + 1).map((each) => {
         const { company_name, first_name, last_name, email, phone } = clientRow(each)
         // A seed takes no email with accents.
-        return {
-          id: each,
-          company_name,
-          first_name,
-          last_name,
-          email: email.normalize('NFKD').replace(/\p{M}/gu, ''),
-          phone,
-        }
+        const plain = email.normalize('NFKD').replace(/\p{M}/gu, '')
+        return { id: each, company_name, first_name, last_name, email: plain, phone }
       }),
     ],
     orders: [

@@ -1,13 +1,13 @@
-import { quantile } from '../bench/load.ts'
+import { median, quantile } from '../bench/load.ts'
 import type { Outcome, Phase } from './open-loop.ts'
 
 const WINDOW_MS = 500
 
 /** Milliseconds, over all requests of a phase with a response, and successes per second. */
 export function figuresOf({ outcomes, seconds }: Phase) {
-  const latencies = sortedLatencies(outcomes)
+  const latencies = outcomes.map(({ latencyMs }) => latencyMs)
   const successes = outcomes.filter(({ status }) => status === 200).length
-  return { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), reachedPerSecond: successes / seconds }
+  return { p50: median(latencies), p99: quantile(latencies, 0.99), reachedPerSecond: successes / seconds }
 }
 
 /** Whether the service keeps up: no call is turned away, nearly all responses come soon, and no queue is left. */
@@ -21,7 +21,7 @@ export function isSustained(phase: Phase, p99LimitMs: number): boolean {
 export function windowMedians({ outcomes, seconds }: Phase): number[] {
   return Array.from({ length: Math.round((seconds * 1_000) / WINDOW_MS) }, (_, index) => {
     const within = outcomes.filter(({ dueMs }) => Math.floor(dueMs / WINDOW_MS) === index)
-    return quantile(sortedLatencies(within), 0.5)
+    return median(within.map(({ latencyMs }) => latencyMs))
   })
 }
 
@@ -40,10 +40,8 @@ export function recoveryMs(steadyMedians: readonly number[], medians: readonly n
 
 /** What 95 of 100 half seconds had at most. */
 export function levelOf(medians: readonly number[]): number {
-  return quantile(
-    medians.filter((median) => !Number.isNaN(median)).toSorted((a, b) => a - b),
-    0.95,
-  )
+  const known = medians.filter((each) => !Number.isNaN(each))
+  return quantile(known, 0.95)
 }
 
 /** How often each status came; 0 means no response. */
@@ -51,8 +49,4 @@ export function countStatuses(outcomes: readonly Outcome[]): Record<string, numb
   const counts: Record<string, number> = {}
   for (const { status } of outcomes) counts[status] = (counts[status] ?? 0) + 1
   return counts
-}
-
-function sortedLatencies(outcomes: readonly Outcome[]): number[] {
-  return outcomes.map(({ latencyMs }) => latencyMs).sort((a, b) => a - b)
 }

@@ -2,14 +2,13 @@ import { join } from 'node:path'
 import { fillCompany } from '../bench/company.ts'
 import { HeapWatch } from '../bench/heap.ts'
 import { get } from '../bench/load.ts'
-import { buildWorker } from '../bench/worker.ts'
+import { buildWorker, startApi } from '../bench/worker.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { measureCapacity } from './closed-loop.ts'
 import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
 import { Logs } from './logs.ts'
 import { MemoryWatch } from './memory.ts'
 import { OpenLoop } from './open-loop.ts'
-import { startLoaded } from './serve.ts'
 import { type Call, type Traffic, trafficOf } from './traffic.ts'
 
 /** A rate is sustained while its p99 stays below this. */
@@ -20,6 +19,8 @@ const TRIED = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
 const CONNECTIONS = 256
 const WATCHED_SECONDS = 10
 const MIB = 1_048_576
+const BUCKET = 'files'
+const STORAGE_KEYS = { accessKeyId: 'load', secretAccessKey: 'load-only-not-a-secret' }
 
 export interface Settings {
   /** Of the run at the sustained rate, and of that at twice it. */
@@ -44,7 +45,20 @@ export function runLoad(settings: Settings) {
     const tokens = await fillState(state, (worker) => fillCompany(worker, clients, settings.tokens))
     say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
     const logs = new Logs()
-    await using api = await startLoaded(script, state, (line) => logs.add(line))
+    // The local bucket has its S3 endpoint, and uploads are relayed as in local development.
+    await using api = await startApi(script, state, {
+      inspectorPort: 0,
+      // Without it, the runtime's own first request of the page is a failure in the log.
+      serviceBindings: { ASSETS: () => new Response(null, { status: 404 }) },
+      r2Buckets: { FILES: { id: BUCKET, s3Credentials: STORAGE_KEYS } },
+      bindings: {
+        STORAGE_RELAY: 'development',
+        STORAGE_BUCKET: BUCKET,
+        STORAGE_ACCESS_KEY_ID: STORAGE_KEYS.accessKeyId,
+        STORAGE_SECRET_ACCESS_KEY: STORAGE_KEYS.secretAccessKey,
+      },
+      handleStructuredLogs: ({ message }) => logs.add(message),
+    })
     const traffic = trafficOf(tokens, { clients, threads })
     using loop = new OpenLoop(api.url, traffic, CONNECTIONS)
     using heap = await HeapWatch.of(api.worker)
