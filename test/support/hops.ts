@@ -60,21 +60,19 @@ export const ADMIT = '1 RATE_LIMITER.admit'
 
 class Counter {
   private readonly hops: (Hop & { ended: boolean })[] = []
-  private deepestEnded = 0
 
   ended(): Hop[] {
     return this.hops.filter((hop) => hop.ended).map(({ name, depth }) => ({ name, depth }))
   }
 
   async track<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const hop = { name, depth: this.deepestEnded + 1, ended: false }
+    const hop = { name, depth: 1 + Math.max(0, ...this.ended().map(({ depth }) => depth)), ended: false }
     this.hops.push(hop)
     try {
       const [result] = await Promise.all([work(), scheduler.wait(HOP_MS)])
       return result
     } finally {
       hop.ended = true
-      this.deepestEnded = Math.max(this.deepestEnded, hop.depth)
     }
   }
 }

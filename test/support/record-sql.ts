@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { replaceMethods } from './wrap-bindings.ts'
 
 type Statement = [text: string, params: unknown[]]
 
@@ -8,40 +9,29 @@ export type Call = Statement[]
 /** The same database; what is run is added to `calls`. */
 export function recordSql(database: D1Database, calls: Call[]): D1Database {
   const statements = new WeakMap<object, { real: D1PreparedStatement; sent: Statement }>()
-  const runs = ['all', 'raw', 'run', 'first']
 
   function wrapStatement(real: D1PreparedStatement, sent: Statement): D1PreparedStatement {
-    const wrapped = new Proxy(real, {
-      get: (_, key) => {
-        if (key === 'bind') return (...params: unknown[]) => wrapStatement(real.bind(...params), [sent[0], params])
-        const member: unknown = Reflect.get(real, key)
-        if (typeof member !== 'function') return member
-        return (...input: unknown[]) => {
-          if (runs.includes(String(key))) calls.push([sent])
-          return Reflect.apply(member, real, input)
-        }
-      },
+    const wrapped = replaceMethods(real, (key, call) => {
+      if (key === 'bind') return (...params) => wrapStatement(real.bind(...params), [sent[0], params])
+      return (...input) => {
+        if (['all', 'raw', 'run', 'first'].includes(key)) calls.push([sent])
+        return call(...input)
+      }
     })
     statements.set(wrapped, { real, sent })
     return wrapped
   }
 
   function wrap<T extends D1Database | D1DatabaseSession>(target: T): T {
-    return new Proxy(target, {
-      get: (_, key) => {
-        if (key === 'prepare') return (text: string) => wrapStatement(target.prepare(text), [text, []])
-        if (key === 'withSession') return (mark: string) => wrap((target as D1Database).withSession(mark))
-        if (key === 'batch') {
-          return (batch: D1PreparedStatement[]) => {
-            const known = batch.flatMap((each) => statements.get(each) ?? [])
-            calls.push(known.map(({ sent }) => sent))
-            return target.batch(known.map(({ real }) => real))
-          }
-        }
-        const member: unknown = Reflect.get(target, key)
-        return typeof member === 'function' ? member.bind(target) : member
-      },
-    })
+    const prepare = (text: string) => wrapStatement(target.prepare(text), [text, []])
+    const batch = (wrapped: D1PreparedStatement[]) => {
+      const known = wrapped.flatMap((each) => statements.get(each) ?? [])
+      calls.push(known.map(({ sent }) => sent))
+      return target.batch(known.map(({ real }) => real))
+    }
+    const withSession = (mark: string) => wrap((target as D1Database).withSession(mark))
+    const replaced = new Map(Object.entries({ prepare, batch, withSession }))
+    return replaceMethods(target, (key, call) => (replaced.get(key) as typeof call | undefined) ?? call)
   }
   return wrap(database)
 }

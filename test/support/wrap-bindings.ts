@@ -81,7 +81,7 @@ export function wrapBindings(bindings: Env, around: Around): Env {
 }
 
 /** The same object, each method of which is replaced. */
-function replaceMethods(target: object, replace: (key: string, call: Callable) => Callable): object {
+export function replaceMethods<T extends object>(target: T, replace: (key: string, call: Callable) => Callable): T {
   return new Proxy(target, {
     get: (_, key) => {
       const member: unknown = Reflect.get(target, key)
