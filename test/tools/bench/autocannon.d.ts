@@ -10,15 +10,13 @@ declare module 'autocannon' {
   interface Options {
     url: string
     connections: number
-    duration?: number
-    amount?: number
+    duration: number
     requests: Request[]
   }
   interface Result {
     non2xx: number
     errors: number
     timeouts: number
-    duration: number
   }
   interface Instance extends Promise<Result> {
     on(event: 'response', listener: (client: unknown, status: number, bytes: number, ms: number) => void): this

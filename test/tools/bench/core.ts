@@ -14,8 +14,8 @@ interface Plan {
   sizes: readonly number[]
   rounds: number
   pace: Pace
-  /** Works by name; undefined for all. */
-  names: string[] | undefined
+  /** Works by name, by default all. */
+  names?: string[]
 }
 
 /** `WORK=NAME` measures one work alone. */
@@ -23,7 +23,7 @@ const FULL: Plan = {
   sizes: [10_000, 200_000],
   rounds: ROUNDS,
   pace: { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 },
-  names: process.env.WORK === undefined ? undefined : [process.env.WORK],
+  ...(process.env.WORK !== undefined && { names: [process.env.WORK] }),
 }
 
 /** A minute that shows a regression early, such as in CI. */

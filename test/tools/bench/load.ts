@@ -48,18 +48,18 @@ export async function compare<Name extends string>(
 }
 
 /**
- * Loads one address over 8 connections and takes each response's time as it comes (autocannon's own histogram knows whole
+ * Loads one address over some connections and takes each response's time as it comes (autocannon's own histogram knows whole
  * milliseconds only).
  *
  * @param next makes the next request
  * @throws when a response is not 2xx: a refused request must not count as a fast one
  */
-export function loadOf(url: string, next: () => Request): Load {
+export function loadOf(url: string, next: () => Request, connections = CONNECTIONS): Load {
   return async (seconds) => {
     const times: number[] = []
     const run = autocannon({
       url,
-      connections: CONNECTIONS,
+      connections,
       duration: seconds,
       requests: [{ setupRequest: (request) => ({ ...request, ...next() }) }],
     })

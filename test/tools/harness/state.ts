@@ -1,10 +1,10 @@
+import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
-import { startBare } from '../bench/worker.ts'
-import { dataVersion } from './rows.ts'
+import { migrationStatements, startBare } from '../bench/worker.ts'
 
 /** Gives work a temporary directory, which is removed after it. */
 export async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {
@@ -20,6 +20,15 @@ export async function inDirectory<T>(work: (directory: string) => Promise<T>): P
 export async function fillState<T>(state: string, fill: (worker: Miniflare) => Promise<T>): Promise<T> {
   await using runtime = await startBare('export default { fetch: () => new Response() }', state)
   return await fill(runtime.worker)
+}
+
+/** Names data that was filled once and is used again: other migrations, or another company, need other data. */
+function dataVersion(): string {
+  const names = ['look-alike.ts', 'client-row.ts', '../bench/company.ts']
+  const sources = names.map((name) => readFileSync(join(import.meta.dirname, name)))
+  const hash = createHash('sha256').update(migrationStatements().join())
+  for (const source of sources) hash.update(source)
+  return hash.digest('hex').slice(0, 8)
 }
 
 /** Fills a state directory once per schema and caches it under `.bench/`: benchmarks work on copies. */

@@ -1,10 +1,9 @@
 import { join } from 'node:path'
 import { fillCompany } from '../bench/company.ts'
 import { HeapWatch } from '../bench/heap.ts'
-import { get } from '../bench/load.ts'
+import { get, loadOf } from '../bench/load.ts'
 import { buildWorker, startApi } from '../bench/worker.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
-import { measureCapacity } from './closed-loop.ts'
 import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
 import { Logs } from './logs.ts'
 import { MemoryWatch } from './memory.ts'
@@ -15,7 +14,9 @@ import { type Call, type Traffic, trafficOf } from './traffic.ts'
 export const P99_LIMIT_MS = 300
 /** Shares of what the closed loop reaches that are tried in turn. */
 const TRIED = [1, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
-/** Callers at once: many more than any rate that is sustained needs. */
+/** Callers at once of the closed loop. */
+const CLOSED_CONNECTIONS = 16
+/** Those of the open loop: many more than any rate that is sustained needs. */
 const CONNECTIONS = 256
 const WATCHED_SECONDS = 10
 const MIB = 1_048_576
@@ -68,6 +69,21 @@ export function runLoad(settings: Settings) {
     for (let index = 0; index < threads; index++) await expectOk(api.url, traffic.make('putThread'))
     return { settings, logs, ...(await measure(settings, api.url, traffic, loop, heap, memory)) }
   })
+}
+
+/**
+ * Requests a second when each of a few callers sends its next request as soon as it has a response (a closed loop). It
+ * is the highest possible rate; it says nothing of latency, since slow responses delay the next requests.
+ *
+ * Uploads are left at the presign here: a request of this loop cannot depend on another one's response.
+ */
+async function measureCapacity(url: string, traffic: Traffic, seconds: number): Promise<number> {
+  const next = () => {
+    const { method, path, headers, body } = traffic.next()
+    return { method, path, headers, body: body?.toString() ?? '' }
+  }
+  const times = await loadOf(url, next, CLOSED_CONNECTIONS)(seconds)
+  return times.length / seconds
 }
 
 async function measure(
