@@ -57,10 +57,9 @@ describe('the stored bytes of a company', () => {
     expect(await near()).toBe(before)
     await fillQuota(company.id, Math.floor(stored_bytes / 0.81))
     expect(await near()).toBe(before + 1)
-    await sql(
-      'UPDATE companies SET storage_quota_bytes = 1e9, mail_quota_bytes = 10, mail_bytes = 9 WHERE id = ?',
-      company.id,
-    )
+    const nearMail =
+      'UPDATE companies SET storage_quota_bytes = 1e9, mail_quota_bytes = 10, mail_bytes = 9 WHERE id = ?'
+    await sql(nearMail, company.id)
     expect(await near()).toBe(before + 1)
   })
 })

@@ -1,11 +1,11 @@
-import { cpSync, readFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { needleOf } from '../harness/client-row.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { bearer, columns, compare, type Figures, get, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
-import { buildWorker, startApi, startBare } from './worker.ts'
+import { buildWorker, startApi, startFloor } from './worker.ts'
 
 const OBJECT = { className: 'Empty', useSQLite: true }
 
@@ -73,17 +73,16 @@ export const runQuick = (): Promise<void> => measure(QUICK)
 function measure(plan: Plan): Promise<void> {
   return inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const floorScript = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
     const sides: Side[] = []
     for (const size of plan.sizes) sides.push(await prepare(size, directory))
-    const measured = worksOf(0, []).map((): Measured[] => [])
-    for (let round = 0; round < plan.rounds; round++) await measureRound(plan, sides, measured, script, floorScript)
+    const measured = NAMES.map((): Measured[] => [])
+    for (let round = 0; round < plan.rounds; round++) await measureRound(plan, sides, measured, script)
     print(plan, measured)
   })
 }
 
 async function prepare(size: number, directory: string): Promise<Side> {
-  const tokenCount = TOKENS * worksOf(0, []).length
+  const tokenCount = TOKENS * NAMES.length
   const { cached, tokens } = await fillOnce(`${size}-${tokenCount}`, async (worker) => {
     const start = Date.now()
     const tokens = await fillCompany(worker, size, tokenCount)
@@ -97,18 +96,12 @@ async function prepare(size: number, directory: string): Promise<Side> {
   return { size, tokens, apiState, floorState }
 }
 
-async function measureRound(
-  plan: Plan,
-  sides: Side[],
-  measured: Measured[][],
-  script: string,
-  floorScript: string,
-): Promise<void> {
+async function measureRound(plan: Plan, sides: Side[], measured: Measured[][], script: string): Promise<void> {
   await using running = new AsyncDisposableStack()
   const served: (Side & { apiUrl: string; floorUrl: string })[] = []
   for (const side of sides) {
     const api = running.use(await startApi(script, side.apiState))
-    const floor = running.use(await startBare(floorScript, side.floorState, { durableObjects: { OBJECT } }))
+    const floor = running.use(await startFloor('floor.js', side.floorState, { durableObjects: { OBJECT } }))
     served.push({ ...side, apiUrl: api.url, floorUrl: floor.url })
   }
   for (const [index, rounds] of measured.entries()) {
@@ -168,7 +161,7 @@ function find(round: Measured, loaded: Loaded): Figures {
   return figures
 }
 
-const isMeasured = ({ names }: Plan, index: number) => names?.includes(worksOf(0, [])[index]?.[0] ?? '') ?? true
+const isMeasured = ({ names }: Plan, index: number) => names?.includes(NAMES[index] ?? '') ?? true
 
 async function textOf(url: string, path: string, token: string): Promise<string> {
   return (await fetch(`${url}/api/v1${path}`, { headers: bearer(token) })).text()
@@ -247,3 +240,5 @@ function worksOf(size: number, tokens: readonly string[], walks: readonly string
     ],
   ]
 }
+
+const NAMES = worksOf(0, []).map(([name]) => name)

@@ -1,4 +1,4 @@
-import { cpSync, readFileSync } from 'node:fs'
+import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
@@ -16,7 +16,7 @@ import { STYLES } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { bearer, columns, compare, get, loadOf, median, quantile } from './load.ts'
-import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startFloor } from './worker.ts'
 
 const SIZE = 10_000
 const TOKENS = 150
@@ -43,7 +43,6 @@ async function measure(directory: string): Promise<void> {
     // Whatever is searched for, supplier_b finds these; its own search knows no style number of supplier_a.
     await spoil(suppliers.b.url, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const floorScript = readFileSync(join(import.meta.dirname, 'floor-products.js'), 'utf8')
     const state = join(directory, 'state')
     const tokens = await fillState(state, (worker) => fill(worker, suppliers))
     const keys = await warmCache(script, state, tokens)
@@ -52,7 +51,7 @@ async function measure(directory: string): Promise<void> {
     const floorState = `${state}-floor`
     cpSync(state, floorState, { recursive: true })
     await using api = await startApi(script, state)
-    await using floor = await startBare(floorScript, floorState)
+    await using floor = await startFloor('floor-products.js', floorState)
     await Promise.all(tokens.map((token) => search(api, token, USUAL)))
     await compareWarm(api, floor, tokens, keys, suppliers)
     await measureCold(api, tokens, suppliers)

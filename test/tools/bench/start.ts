@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { median } from './load.ts'
-import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, type Running, startApi, startFloor } from './worker.ts'
 
 const ROUNDS = 9
-const BARE = readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8')
 
 /** Milliseconds. */
 interface Times {
@@ -29,7 +27,7 @@ export function run(): Promise<void> {
     const rounds: { api: Times; floor: Times }[] = []
     for (let round = 0; round < ROUNDS; round++) {
       const api = await measure(() => startApi(script, state), '/api/v1/clients/1', headers)
-      const floor = await measure(() => startBare(BARE, state), '/client/1')
+      const floor = await measure(() => startFloor('floor.js', state), '/client/1')
       rounds.push({ api, floor })
     }
     const of = (name: keyof Times, worker: 'api' | 'floor') => median(rounds.map((times) => times[worker][name]))

@@ -65,6 +65,11 @@ export function startBare(script: string, stateDir: string, settings: Settings =
   return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'], ...settings })
 }
 
+/** A Worker of this folder that does what a request needs and nothing else. */
+export function startFloor(file: string, stateDir: string, settings: Settings = {}): Promise<Running> {
+  return startBare(readFileSync(join(import.meta.dirname, file), 'utf8'), stateDir, settings)
+}
+
 export type Running = Awaited<ReturnType<typeof start>>
 
 async function start(stateDir: string, settings: Settings) {

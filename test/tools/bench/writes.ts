@@ -1,10 +1,9 @@
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { bearer, median } from './load.ts'
-import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+import { buildWorker, type Running, startApi, startFloor } from './worker.ts'
 
 /*
  * The database time of every write with the worst body of at most 1 MiB, beside a floor write of the same run. The company
@@ -260,7 +259,8 @@ export const run = (): Promise<void> => inDirectory(measure)
 async function measure(directory: string): Promise<void> {
   const state = join(directory, 'state')
   const tokens = await fillState(state, fill)
-  await using floor = await startFloor(join(directory, 'floor'))
+  await using floor = await startFloor('floor.js', join(directory, 'floor'))
+  await fillCompany(floor.worker, 1, 1)
   let databaseMs = 0
   const script = buildWorker(join(directory, 'build'), 'held-database.js')
   let heldMs = 0
@@ -317,12 +317,6 @@ async function writeFloor(url: string): Promise<number> {
   const response = await fetch(`${url}/client`, { method: 'POST', body })
   await response.arrayBuffer()
   return performance.now() - start
-}
-
-async function startFloor(state: string): Promise<Running> {
-  const running = await startBare(readFileSync(join(import.meta.dirname, 'floor.js'), 'utf8'), state)
-  await fillCompany(running.worker, 1, 1)
-  return running
 }
 
 /** The look-alike in slot 0, a large company in slot 1, and the company under test in slot 2. */
