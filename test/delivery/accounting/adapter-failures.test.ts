@@ -1,12 +1,13 @@
 import { describe, expect, it, vi } from 'vitest'
 import { buildCreateCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { fail, openAccount } from './adapter-support.ts'
-import { INVOICE_POST, makeLine, makeOrder, REALM, World } from './support.ts'
+import { fail, INVOICE_POST, makeLine, makeOrder, openAccount, REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
 /** What the system sends with 200. */
 const INVOICE = JSON.stringify({ Invoice: { Id: '1', SyncToken: '0', TotalAmt: 123.41 } })
+
+const transient = (text: string) => ({ failure: 'transient', message: expect.stringContaining(text) })
 
 describe('a failed call', () => {
   it.each([
@@ -36,17 +37,14 @@ describe('a failed call', () => {
     const { world, adapter } = await openAccount()
     await world.spoil({ match: '^GET', status: 302, headers: { location: `${world.baseUrl}/stolen` } })
     const error = await fail(adapter.readInvoice('1'))
-    expect(error).toMatchObject({ failure: 'transient', message: expect.stringContaining('responded with 302') })
+    expect(error).toMatchObject(transient('responded with 302'))
     expect(await world.lines()).not.toContain('GET /stolen')
   })
 
   it('reports a host that cannot be reached', async () => {
     const world = new World()
     const adapter = world.connect({ settings: { ...world.settings(), base_url: 'http://127.0.0.1:1' } })
-    expect(await fail(adapter.readInvoice('1'))).toMatchObject({
-      failure: 'transient',
-      message: expect.stringContaining('no connection'),
-    })
+    expect(await fail(adapter.readInvoice('1'))).toMatchObject(transient('no connection'))
   })
 
   it('reports a response that takes too long', async () => {
@@ -60,16 +58,13 @@ describe('a failed call', () => {
       .mockImplementation(((work: () => void, ms: number) =>
         setTimeout(work, ms > 10_000 ? 300 : ms)) as typeof setTimeout)
     const error = await fail(adapter.sendInvoice(create, 'r1')).finally(() => shortened.mockRestore())
-    expect(error).toMatchObject({ failure: 'transient', message: expect.stringContaining('no response in time') })
+    expect(error).toMatchObject(transient('no response in time'))
   })
 
   it('reports a response larger than the cap', async () => {
     const { world, adapter } = await openAccount()
     await world.spoil({ match: '^GET', status: 200, body: JSON.stringify({ filler: 'x'.repeat(5_000_000) }) })
-    expect(await fail(adapter.readInvoice('1'))).toMatchObject({
-      failure: 'transient',
-      message: expect.stringContaining('the response is too large'),
-    })
+    expect(await fail(adapter.readInvoice('1'))).toMatchObject(transient('the response is too large'))
   })
 
   it.each<[string, Parameters<typeof makeOrder>[0], (call: InvoiceCall) => InvoiceCall, string]>([
@@ -109,8 +104,8 @@ describe('a long fault', () => {
 describe('an error', () => {
   it('contains no secret, even when the accounting system echoes them', async () => {
     const { world, adapter, create } = await openAccount()
-    const { access_token } = world.saved.at(-1) ?? { access_token: '' }
-    const echo = `${access_token} ${CREDENTIALS.client_secret} ${world.saved.at(-1)?.refresh_token}`
+    const { access_token = '', refresh_token = '' } = { ...world.saved.at(-1) }
+    const echo = `${access_token} ${CREDENTIALS.client_secret} ${refresh_token}`
     const body = JSON.stringify({ Fault: { Error: [{ code: '6000', Message: echo }] } })
     await world.spoil({ match: INVOICE_POST, status: 400, body })
     const error = await fail(adapter.sendInvoice(create, 'r1'))
@@ -122,12 +117,7 @@ describe('an error', () => {
     await world.spoil({ match: TOKEN, status: 400, body: JSON.stringify(spoken) })
     const refused = await fail(adapter.sendInvoice(create, 'r1'))
     const everything = `${refused.message} ${refused.stack} ${JSON.stringify(refused)} ${JSON.stringify(error)}`
-    for (const secret of [
-      access_token ?? '',
-      CREDENTIALS.client_secret,
-      world.saved.at(-1)?.refresh_token ?? '',
-      basic,
-    ]) {
+    for (const secret of [access_token, CREDENTIALS.client_secret, refresh_token, basic]) {
       expect(secret).not.toBe('')
       expect(everything).not.toContain(secret)
     }

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { sql } from '../../support/app.ts'
-import { fail } from './adapter-support.ts'
 import { Shop } from './shop.ts'
-import { OTHER_REALM, REALM, World } from './support.ts'
+import { fail, OTHER_REALM, REALM, World } from './support.ts'
 
 /** A shop with a client of that name and an order of the client. */
 async function openShop(name: string, stored = name) {

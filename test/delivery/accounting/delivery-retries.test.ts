@@ -36,6 +36,15 @@ describe('a call that fails', () => {
     expect(second).toEqual(first)
     expect(await shop.invoices()).toHaveLength(1)
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+
+    await shop.world.spoil({ match: INVOICE_POST, ...fault })
+    await shop.call('DELETE', `/orders/${id}`)
+    await shop.deliver()
+    await shop.passTime()
+    expect(await shop.deliver()).toBeNull()
+    const [voided, repeated] = (await shop.invoiceCalls()).slice(2)
+    expect(repeated).toEqual(voided)
+    expect(await shop.changes()).toEqual(['customer', 'create', 'void'])
   })
 
   it('is dead after the last attempt, and an edit finds what was applied', async () => {

@@ -5,7 +5,8 @@ import {
   settingsSchema,
   type Tokens,
 } from '../../../src/delivery/accounting/adapter.ts'
-import type { InvoiceSource } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { buildCreateCall, type InvoiceSource } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { AccountingError } from '../../../src/delivery/accounting/transport.ts'
 import { CREDENTIALS, type Steering } from '../../../src/simulators/accounting-data.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
@@ -116,4 +117,24 @@ export function makeOrder(fields: Partial<Fields> = {}): InvoiceSource {
 
 function makeClient(company_name = 'Acme'): InvoiceSource['client'] {
   return { id: 1, company_name, email: 'ann@acme.test', accounting_customer_id: null }
+}
+
+export const ACME = ['Acme', 'ann@acme.test'] as const
+
+export async function fail(work: Promise<unknown>): Promise<AccountingError> {
+  const error = await work.then(
+    () => null,
+    (thrown: unknown) => thrown,
+  )
+  if (!(error instanceof AccountingError)) throw new Error(`Expected an AccountingError, got ${String(error)}`)
+  return error
+}
+
+/** An account with a customer, ready for invoices. */
+export async function openAccount() {
+  const world = new World()
+  const adapter = world.connect()
+  const customerId = await adapter.findOrCreateCustomer(...ACME, 'customer')
+  const references = { customerId, itemId: '1', taxCodeId: null }
+  return { world, adapter, references, create: buildCreateCall(makeOrder(), references) }
 }

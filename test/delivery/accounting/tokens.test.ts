@@ -1,8 +1,7 @@
 import { describe, expect, it, vi } from 'vitest'
 import { getDefaultTokenUrl, type Tokens } from '../../../src/delivery/accounting/adapter.ts'
 import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
-import { fail } from './adapter-support.ts'
-import { REALM, World } from './support.ts'
+import { fail, REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
 
@@ -38,21 +37,6 @@ describe('access tokens', () => {
       },
       body: `grant_type=refresh_token&refresh_token=${CREDENTIALS.refresh_token}`,
     })
-  })
-
-  it('are requested at the configured address', async () => {
-    const world = new World()
-    const token_url = `${world.baseUrl}/elsewhere`
-    await world.spoil({ match: '^POST /elsewhere', status: 400, body: '{"error":"invalid_grant"}' })
-    const error = await fail(world.connect({ settings: { ...world.settings(), token_url } }).findInvoices('1'))
-    expect(error.failure).toBe('grant_lost')
-  })
-
-  it('are requested at the token host where the API host has no token endpoint', async () => {
-    const world = new World()
-    await world.steer({ action: 'move_tokens' })
-    await world.connect({ settings: { ...world.settings(), token_url: world.tokenUrl } }).findInvoices('1')
-    expect(world.saved).toHaveLength(1)
   })
 
   it.each([
