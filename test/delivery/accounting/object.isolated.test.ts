@@ -13,11 +13,7 @@ import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
 import { REALM } from './support.ts'
 
-const DAY_MS = 86_400_000
-
-async function runSweep(nowMs = Date.now()): Promise<void> {
-  await worker.scheduled(createScheduledController({ scheduledTime: nowMs }), env)
-}
+const runSweep = () => worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
 
 describe('the object of a company', () => {
   it('is started by the write, and delivers after the response', async () => {
@@ -29,14 +25,6 @@ describe('the object of a company', () => {
       { timeout: 30_000 },
     )
     expect(await runInDurableObject(shop.object, (_, state) => state.storage.getAlarm())).toBeNull()
-  })
-
-  it('is not started by a write without an event', async () => {
-    const shop = await Shop.open()
-    await shop.makeOrder({ accounting_sync_enabled: false })
-    await shop.call('PATCH', `/orders/${999_999}`, { title: 'none' })
-    await shop.call('POST', '/orders', { title: 'T', client_id: 999_999 })
-    expect(shop.startCalls).toBe(0)
   })
 
   it('repeats the same call when it was killed during one', async () => {
@@ -124,42 +112,6 @@ describe('the sweep', () => {
     // Other tests of this file may have left work of their own companies.
     const { started } = logLines.filter((line) => line.event === 'sweep').at(-1) ?? {}
     expect(started).toBeGreaterThanOrEqual(1)
-  })
-
-  it('removes audit rows of 90 days ago and delivered events of a week ago, however many', async () => {
-    const shop = await Shop.open()
-    // Without an event of its own, so that the sweep starts no delivery of the order, which would end the dead event.
-    const id = await shop.makeOrder({ accounting_sync_enabled: false })
-    const now = Date.now()
-    const { id: companyId } = shop.company
-    await sql(
-      `INSERT INTO audit_log (company_id, id, token_id, request_id, action, entity_id, at)
-       SELECT ?, value - 2599, 1, 'r', 'x', '1', CASE WHEN value < 2500 THEN ? ELSE ? END FROM json_each(?)`,
-      companyId,
-      now - 90 * DAY_MS - 1,
-      now - 89 * DAY_MS,
-      JSON.stringify(Array.from({ length: 2_600 }, (_, index) => index)),
-    )
-    await sql(
-      `INSERT INTO accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
-       SELECT ?1, ?2, 'update', json_extract(value, '$[0]'), 0, 0, ?3 + json_extract(value, '$[1]') FROM json_each(?4)`,
-      companyId,
-      id,
-      now - 7 * DAY_MS,
-      JSON.stringify([
-        ['done', -1],
-        ['done', 1],
-        ['dead', -1],
-      ]),
-    )
-    await runSweep(now)
-    const audit = await sql(`SELECT count(*) AS n FROM audit_log WHERE company_id = ? AND action = 'x'`, companyId)
-    expect(audit).toEqual([{ n: 100 }])
-    const left = await sql(
-      `SELECT state FROM accounting_outbox WHERE company_id = ? AND operation = 'update' ORDER BY id`,
-      companyId,
-    )
-    expect(left).toEqual([{ state: 'done' }, { state: 'dead' }])
   })
 })
 

@@ -1,9 +1,8 @@
-import { createScheduledController, runInDurableObject } from 'cloudflare:test'
+import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AccountingDelivery } from '../../../src/delivery/accounting/delivery.ts'
 import { loadOrder, loadQueue } from '../../../src/delivery/accounting/queries.ts'
-import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
@@ -221,22 +220,6 @@ describe('an event behind a call that waits for its retry', () => {
   })
 })
 
-describe('a suspended company', () => {
-  it('has its events delivered once it is no longer suspended', async () => {
-    const shop = await Shop.open()
-    const orderId = await shop.makeOrder()
-    await sql('UPDATE companies SET suspended = 1 WHERE id = ?', shop.company.id)
-    expect(await shop.deliver()).toBeNull()
-    await sweep()
-    expect(await shop.world.lines()).toEqual([])
-    expect(await shop.open()).toMatchObject([{ state: 'pending', attempts: 0 }])
-
-    await sql('UPDATE companies SET suspended = 0 WHERE id = ?', shop.company.id)
-    await sweep()
-    await vi.waitFor(async () => expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' }), 30_000)
-  })
-})
-
 describe('a run that fails', () => {
   it('is repeated with a backoff of at most an hour, which a start does not shorten', async () => {
     const shop = await Shop.open()
@@ -279,10 +262,3 @@ describe('a run that fails', () => {
     })
   })
 })
-
-async function sweep(): Promise<void> {
-  // Without its integration, the company with the backlog is left out.
-  await sql('UPDATE integrations SET enabled = 0 WHERE company_id = ?', busy.company.id)
-  await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
-  await sql('UPDATE integrations SET enabled = 1 WHERE company_id = ?', busy.company.id)
-}
