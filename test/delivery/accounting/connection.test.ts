@@ -7,23 +7,16 @@ import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { Shop } from './shop.ts'
-import { INVOICE_POST, OTHER_REALM, REALM } from './support.ts'
+import { OTHER_REALM, REALM } from './support.ts'
 
 describe('the connection', () => {
   it('is stopped when the consent is lost, and resumes when the company connects again', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.world.steer({ action: 'revoke_grant', realm_id: REALM })
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     const other = await shop.makeOrder()
     expect(await shop.deliver()).toBeNull()
-    for (const orderId of [id, other]) {
-      expect(await shop.accounting(orderId)).toMatchObject({
-        status: 'pending',
-        last_error: expect.stringContaining('invalid_grant'),
-      })
-    }
+    for (const each of [id, other]) expect(await shop.statusOf(each)).toMatch(/^pending: .*invalid_grant/)
     const calls = (await shop.world.lines()).length
     expect(await shop.deliver()).toBeNull()
     expect(await shop.world.lines()).toHaveLength(calls)
@@ -35,16 +28,12 @@ describe('the connection', () => {
   })
 
   it('is stopped when the API host has no token endpoint, and resumes with a token address', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
+    const { shop, id } = await Shop.openWithOrder()
     await shop.world.steer({ action: 'move_tokens' })
     expect(await shop.deliver()).toBeNull()
-    expect(await shop.accounting(id)).toMatchObject({
-      status: 'pending',
-      last_error: expect.stringMatching(
-        /no token endpoint at http.*: set token_url of the accounting_sync integration/,
-      ),
-    })
+    expect(await shop.statusOf(id)).toMatch(
+      /^pending: .*no token endpoint at http.*: set token_url of the accounting_sync integration/,
+    )
     const calls = (await shop.world.lines()).length
     await shop.passTime()
     expect(await shop.deliver()).toBeNull()
@@ -63,9 +52,7 @@ describe('the connection', () => {
     ['a redirect', { status: 302, headers: { location: '/maintenance' }, body: '' }],
     ['404', { status: 404, body: '' }],
   ])('is tried again when an address that has issued tokens responds once with %s', async (_, fault) => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.world.steer({ action: 'expire_access' })
     await shop.world.spoil({ match: '^POST /oauth2', ...fault })
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
@@ -89,9 +76,7 @@ describe('the connection', () => {
   })
 
   it('gets no customer in another remote account by the deletion of an order', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.connectToOther()
     await shop.call('DELETE', `/orders/${id}`)
     expect(await shop.deliver()).toBeNull()
@@ -105,9 +90,7 @@ describe('the connection', () => {
     await shop.deliver()
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     await shop.call('PATCH', `/orders/${waiting}`, { description: 'x' })
-    await shop.world.spoil({ match: INVOICE_POST, hold: true })
-    const delivered = shop.deliver()
-    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(3), 30_000)
+    const { delivered } = await shop.holdInvoice(3)
     await shop.connectToOther()
     expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
     await shop.world.spoil()
@@ -127,9 +110,7 @@ describe('the connection', () => {
     const shop = await Shop.open()
     await Promise.all([shop.makeOrder(), shop.makeOrder(), shop.makeOrder()])
     const set = (to: number) => sql(`UPDATE ${field} = ? WHERE ${key} = ?`, to, shop.company.id)
-    await shop.world.spoil({ match: INVOICE_POST, hold: true })
-    const delivered = shop.deliver()
-    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    const { delivered } = await shop.holdInvoice(1)
     await set(value)
     await shop.world.spoil()
     expect(await delivered).toBeNull()
@@ -143,9 +124,7 @@ describe('the connection', () => {
   it('sends what is edited after a switch to another account only there, even during a run', async () => {
     const shop = await Shop.open()
     const [sending, waiting] = [await shop.makeOrder(), await shop.makeOrder()]
-    await shop.world.spoil({ match: INVOICE_POST, hold: true })
-    const delivered = shop.deliver()
-    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    const { delivered } = await shop.holdInvoice(1)
     await shop.connectToOther()
     for (const id of [sending, waiting]) await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     await shop.world.spoil()
@@ -177,9 +156,7 @@ describe('the connection', () => {
   })
 
   it('reuses rotated tokens after a restart', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     for (const description of ['a', 'b']) {
       await evictDurableObject(shop.object)
       await shop.world.steer({ action: 'expire_access' })
@@ -190,9 +167,7 @@ describe('the connection', () => {
   })
 
   it('keeps its tokens where a recovery reads the last number behind a database that was set back', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     const before = (await shop.connection())?.tokens
     await shop.world.steer({ action: 'expire_access' })
     await shop.call('PATCH', `/orders/${id}`, { description: 'a' })
@@ -207,9 +182,7 @@ describe('the connection', () => {
   })
 
   it('shares renewed tokens with a test of the changed integration during their renewal', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.world.steer({ action: 'expire_access' })
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
     await shop.world.spoil({ match: '^POST /oauth2', hold: true, times: -1 })
@@ -226,13 +199,9 @@ describe('the connection', () => {
   })
 
   it('keeps the tokens of a new consent, although a call with those before it renews them later', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
-    await shop.world.spoil({ match: INVOICE_POST, hold: true })
-    const delivered = shop.deliver()
-    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(2), 30_000)
+    const { delivered } = await shop.holdInvoice(2)
     await shop.connectToOther()
     expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
     await shop.world.steer({ action: 'expire_access' })
@@ -245,8 +214,7 @@ describe('the connection', () => {
   })
 
   it('makes no call while its credentials cannot be read, and continues once they can', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
+    const { shop, id } = await Shop.openWithOrder()
     const { company } = shop
     const store = (credentials: unknown) =>
       sql('UPDATE integrations SET credentials = ? WHERE company_id = ?', credentials, company.id)

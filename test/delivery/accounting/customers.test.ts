@@ -3,17 +3,17 @@ import { sql } from '../../support/app.ts'
 import { Shop } from './shop.ts'
 import { fail, OTHER_REALM, REALM, World } from './support.ts'
 
+/** Runs SQL on the client of a shop. */
+function ofClient<T>({ company, clientId }: Shop, text: string, ...params: unknown[]): Promise<T[]> {
+  return sql<T>(`${text} WHERE company_id = ?1 AND id = ?2`, company.id, clientId, ...params)
+}
+
 /** A shop with a client of that name and an order of the client. */
 async function openShop(name: string, stored = name) {
   const shop = await Shop.open()
   const made = await shop.call('POST', '/clients', { company_name: name, email: `${'x'.repeat(120)}@a.test` })
   shop.clientId = made.body.client.id
-  await sql(
-    'UPDATE clients SET company_name = ? WHERE company_id = ? AND id = ?',
-    stored,
-    shop.company.id,
-    shop.clientId,
-  )
+  await ofClient(shop, 'UPDATE clients SET company_name = ?3', stored)
   return { shop, orderId: await shop.makeOrder() }
 }
 
@@ -22,12 +22,8 @@ async function customerNames(shop: Shop): Promise<string[]> {
 }
 
 async function readClient(shop: Shop) {
-  const [row] = await sql<{ accounting_customer_id: string | null; accounting_customer_linked: number }>(
-    'SELECT accounting_customer_id, accounting_customer_linked FROM clients WHERE company_id = ? AND id = ?',
-    shop.company.id,
-    shop.clientId,
-  )
-  return row
+  type Row = { accounting_customer_id: string | null; accounting_customer_linked: number }
+  return (await ofClient<Row>(shop, 'SELECT accounting_customer_id, accounting_customer_linked FROM clients'))[0]
 }
 
 describe('the customer of a client', () => {
@@ -121,25 +117,20 @@ describe('the customer of a client', () => {
 })
 
 describe('a customer who is linked by hand', () => {
-  async function link(shop: Shop, id: string): Promise<void> {
-    await sql(
-      'UPDATE clients SET accounting_customer_id = ?, accounting_customer_linked = 1 WHERE company_id = ? AND id = ?',
-      id,
-      shop.company.id,
-      shop.clientId,
-    )
-  }
+  const link = (shop: Shop, id: string) =>
+    ofClient(shop, 'UPDATE clients SET accounting_customer_id = ?3, accounting_customer_linked = 1', id)
 
-  async function makeCustomer(shop: Shop): Promise<string> {
+  /** A shop with an order, whose client is linked to a customer of another name. */
+  async function openLinked() {
+    const { shop, orderId } = await openShop('Acme Print')
     const id = await shop.world.connect().findOrCreateCustomer('By hand', null, 'c1')
     await shop.reconnect()
-    return id
+    await link(shop, id)
+    return { shop, orderId, id }
   }
 
   it('is billed from the first delivery on', async () => {
-    const { shop, orderId } = await openShop('Acme Print')
-    const id = await makeCustomer(shop)
-    await link(shop, id)
+    const { shop, orderId, id } = await openLinked()
     await shop.deliver()
     expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced' })
     expect(await shop.invoices()).toMatchObject([{ CustomerRef: { value: id } }])
@@ -147,21 +138,15 @@ describe('a customer who is linked by hand', () => {
   })
 
   it('stays when the system refuses a reference', async () => {
-    const { shop, orderId } = await openShop('Acme Print')
-    const id = await makeCustomer(shop)
-    await link(shop, id)
+    const { shop, orderId, id } = await openLinked()
     await shop.world.steer({ action: 'set_active', realm_id: REALM, id, active: false })
     await shop.deliver()
-    expect(await shop.accounting(orderId)).toMatchObject({
-      status: 'dead',
-      last_error: expect.stringContaining('2500'),
-    })
+    expect(await shop.statusOf(orderId)).toMatch(/^dead: .*2500/)
     expect(await readClient(shop)).toEqual({ accounting_customer_id: id, accounting_customer_linked: 1 })
   })
 
   it('is dropped when the company connects to another realm', async () => {
-    const { shop, orderId } = await openShop('Acme Print')
-    await link(shop, await makeCustomer(shop))
+    const { shop, orderId } = await openLinked()
     await shop.deliver()
     await shop.connectToOther()
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
@@ -183,8 +168,7 @@ describe('a customer who is linked by hand', () => {
   })
 
   it('is kept when the address gets a slash at its end', async () => {
-    const { shop, orderId } = await openShop('Acme Print')
-    await link(shop, await makeCustomer(shop))
+    const { shop, orderId } = await openLinked()
     await shop.deliver()
     const before = await readClient(shop)
     const moved = `UPDATE integrations SET base_url = base_url || '/', updated_at = updated_at + 1 WHERE company_id = ?`

@@ -53,9 +53,7 @@ describe('an order’s changes', () => {
   })
 
   it('of a deletion that is taken back before its delivery leave the invoice as it is now', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.call('DELETE', `/orders/${id}`)
     await shop.call('PATCH', `/orders/${id}`, { deleted: false, description: 'Again' })
     await shop.deliver()
@@ -66,8 +64,7 @@ describe('an order’s changes', () => {
   })
 
   it('of an order that was deleted without them meanwhile make no invoice', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
+    const { shop, id } = await Shop.openWithOrder()
     const sent = { deleted: true, accounting_sync_enabled: false }
     expect((await shop.call('PATCH', `/orders/${id}`, sent)).status).toBe(200)
     await shop.deliver()
@@ -75,9 +72,7 @@ describe('an order’s changes', () => {
   })
 
   it('of a deletion void nothing where the order was restored without them meanwhile', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.call('DELETE', `/orders/${id}`)
     const sent = { deleted: false, accounting_sync_enabled: false }
     expect((await shop.call('PATCH', `/orders/${id}`, sent)).status).toBe(200)
@@ -86,9 +81,7 @@ describe('an order’s changes', () => {
   })
 
   it('need a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const { shop, id } = await Shop.openDelivered()
     await shop.call('DELETE', `/orders/${id}`)
     await shop.deliver()
     const synced_at = expect.any(String)
@@ -114,8 +107,7 @@ describe('an order’s changes', () => {
   })
 
   it('are none, and start no delivery, where the request or the integration disables the sync, or the write fails', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder({ accounting_sync_enabled: false })
+    const { shop, id } = await Shop.openWithOrder({ accounting_sync_enabled: false })
     expect(await shop.accounting(id)).toEqual({ status: 'not_synced', last_error: null, synced_at: null })
     await shop.call('PATCH', '/orders/999999', { title: 'none' })
     await shop.call('POST', '/orders', { title: 'T', client_id: 999_999 })
@@ -166,8 +158,7 @@ describe('an order’s changes', () => {
 
 describe('a step that was overtaken', () => {
   it('leaves the event as the later one stored it', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
+    const { shop, id } = await Shop.openWithOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     await shop.deliver()
     const context = { companyId: shop.company.id, db: openDatabase(env.DB) }

@@ -28,8 +28,7 @@ describe('the object of a company', () => {
   })
 
   it('repeats the same call when it was killed during one', async () => {
-    const shop = await Shop.open()
-    const id = await shop.makeOrder()
+    const { shop, id } = await Shop.openWithOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, hold: true, destroy: true })
     await shop.object.start(shop.company.id)
     await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)

@@ -16,8 +16,7 @@ describe('the log has one line when', () => {
     ['the company is paused', 'company_paused', 'throttle', { status: 429, body: makeFault('3001', 'hunter2') }],
     ['the consent is lost', 'consent_lost', 'grant_lost', { status: 403, body: makeFault('3100', 'hunter2') }],
   ])('%s', async (_, state, cause, fault) => {
-    const shop = await Shop.open()
-    const order_id = await shop.makeOrder()
+    const { shop, id: order_id } = await Shop.openWithOrder()
     await shop.world.spoil({ match: INVOICE_POST, times: -1, ...fault })
     await shop.deliver()
     const [event] = await shop.open()
@@ -31,8 +30,7 @@ describe('the log has one line when', () => {
   })
 
   it('nothing of the company can be delivered, because its credentials cannot be read', async () => {
-    const shop = await Shop.open()
-    await shop.makeOrder()
+    const { shop } = await Shop.openWithOrder()
     await sql(`UPDATE integrations SET credentials = 'v1.0.x' WHERE company_id = ?`, shop.company.id)
     await shop.deliver()
     expect(linesOf(shop)).toEqual([
@@ -41,8 +39,7 @@ describe('the log has one line when', () => {
   })
 
   it('none of this happens, which is no line', async () => {
-    const shop = await Shop.open()
-    await shop.makeOrder()
+    const { shop } = await Shop.openWithOrder()
     await shop.world.spoil({ match: INVOICE_POST, status: 500, body: '{}' })
     await shop.deliver()
     await shop.passTime()

@@ -180,8 +180,7 @@ describe('an order that was changed thousands of times while nothing could be de
     ['edited', "'update'"],
     ['deleted and restored', "iif(i % 2, 'delete', 'update')"],
   ])('is delivered by one call with its present state when it was %s', async (_, operation) => {
-    const shop = await Shop.open()
-    const orderId = await shop.makeOrder({ description: 'first' })
+    const { shop, id: orderId } = await Shop.openWithOrder({ description: 'first' })
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
        INSERT INTO accounting_outbox (company_id, order_id, operation, next_attempt_at, created_at, updated_at)
@@ -200,8 +199,7 @@ describe('an order that was changed thousands of times while nothing could be de
 
 describe('an event behind a call that waits for its retry', () => {
   it('becomes due with the call, and at once when the call is done', async () => {
-    const shop = await Shop.open()
-    const orderId = await shop.makeOrder()
+    const { shop, id: orderId } = await Shop.openWithOrder()
     await shop.world.spoil({ match: INVOICE_POST, ...SPOILT.broken })
     const at = await shop.deliver()
     await shop.call('PATCH', `/orders/${orderId}`, { description: 'later' })
@@ -222,8 +220,7 @@ describe('an event behind a call that waits for its retry', () => {
 
 describe('a run that fails', () => {
   it('is repeated with a backoff of at most an hour, which a start does not shorten', async () => {
-    const shop = await Shop.open()
-    await shop.makeOrder()
+    const { shop } = await Shop.openWithOrder()
     const broken = {
       ...env,
       DB: new Proxy(env.DB, {

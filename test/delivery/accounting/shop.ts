@@ -1,4 +1,5 @@
 import { env } from 'cloudflare:workers'
+import { expect } from 'vitest'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { CREDENTIALS } from '../../../src/simulators/accounting-data.ts'
 import {
@@ -13,7 +14,7 @@ import {
 } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
 import { runAlarm } from '../alarm.ts'
-import { OTHER_REALM, REALM, World } from './support.ts'
+import { INVOICE_POST, OTHER_REALM, REALM, World } from './support.ts'
 
 export interface EventRow {
   id: number
@@ -48,6 +49,19 @@ export class Shop {
       await shop.call('POST', '/clients', { company_name: 'Acme', email: 'ann@acme.test' })
     ).body.client.id
     return shop
+  }
+
+  /** A shop with an order that waits for its delivery. */
+  static async openWithOrder(fields: object = {}) {
+    const shop = await Shop.open()
+    return { shop, id: await shop.makeOrder(fields) }
+  }
+
+  /** A shop with an order that has an invoice. */
+  static async openDelivered(fields: object = {}) {
+    const opened = await Shop.openWithOrder(fields)
+    await opened.shop.deliver()
+    return opened
   }
 
   /** Stores the integration as `seed` does: it counts as changed. */
@@ -99,6 +113,12 @@ export class Shop {
     return (await this.call('GET', `/orders/${orderId}?deleted=include`)).body.accounting
   }
 
+  /** `STATUS` or `STATUS: ERROR` of an order. */
+  async statusOf(orderId: number): Promise<string> {
+    const { status, last_error } = await this.accounting(orderId)
+    return last_error === null ? status : `${status}: ${last_error}`
+  }
+
   get object() {
     return env.ACCOUNTING_DELIVERY.get(env.ACCOUNTING_DELIVERY.idFromName(String(this.company.id)))
   }
@@ -106,6 +126,14 @@ export class Shop {
   /** Runs the object's alarm until it has nothing to do now; returns its next alarm. */
   deliver(): Promise<number | null> {
     return runAlarm(this.object, this.company.id)
+  }
+
+  /** Begins a delivery; the response to the last of so many invoice calls in all is held back until the next `spoil`. */
+  async holdInvoice(calls: number): Promise<{ delivered: Promise<number | null> }> {
+    await this.world.spoil({ match: INVOICE_POST, hold: true })
+    const delivered = this.deliver()
+    await expect.poll(() => this.invoiceCalls()).toHaveLength(calls)
+    return { delivered }
   }
 
   /** Whatever waits is due, and no pause lasts. */
