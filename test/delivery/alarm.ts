@@ -1,5 +1,7 @@
 import { runInDurableObject } from 'cloudflare:test'
+import { env } from 'cloudflare:workers'
 import { vi } from 'vitest'
+import type { Env } from '../../src/env.ts'
 import type { CompanyObject } from '../../src/kernel/db/company-object.ts'
 import { stopTime } from '../support/time.ts'
 
@@ -40,4 +42,15 @@ export async function runAlarmOnce(
     return planned
   })
   return nextAt
+}
+
+/** Bindings that start no delivery; `started` has the companies whose delivery would begin, after `waitMs` each. */
+export function countStarts(name: 'ACCOUNTING_DELIVERY' | 'WEBHOOK_DELIVERY', waitMs = 0) {
+  const started: number[] = []
+  const start = async (companyId: number) => {
+    started.push(companyId)
+    await scheduler.wait(waitMs)
+  }
+  const bindings: Env = Object.assign({}, env, { [name]: { idFromName: String, get: () => ({ start }) } })
+  return { started, bindings }
 }

@@ -5,11 +5,12 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import worker from '../../../src/index.ts'
 import { mintToken, request, sql, sqlIn } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
+import { countStarts } from '../alarm.ts'
 import { Shop } from './shop.ts'
 import { REALM } from './support.ts'
 
@@ -20,10 +21,7 @@ describe('the object of a company', () => {
     const shop = await Shop.open()
     const made = await shop.company.call('POST', '/orders', { title: 'T', client_id: shop.clientId })
     expect(made.body.accounting).toEqual({ status: 'pending', last_error: null, synced_at: null })
-    await vi.waitFor(
-      async () => expect(await shop.accounting(made.body.project.id)).toMatchObject({ status: 'synced' }),
-      { timeout: 30_000 },
-    )
+    await expect.poll(() => shop.accounting(made.body.project.id)).toMatchObject({ status: 'synced' })
     expect(await runInDurableObject(shop.object, (_, state) => state.storage.getAlarm())).toBeNull()
   })
 
@@ -31,12 +29,12 @@ describe('the object of a company', () => {
     const { shop, id } = await Shop.openWithOrder()
     await shop.world.spoil({ match: '^POST .*invoice', apply: true, hold: true, destroy: true })
     await shop.object.start(shop.company.id)
-    await vi.waitFor(async () => expect(await shop.invoiceCalls()).toHaveLength(1), 30_000)
+    await expect.poll(() => shop.invoiceCalls()).toHaveLength(1)
     await abortAllDurableObjects()
     expect(await shop.open()).toMatchObject([{ state: 'sent', attempts: 0 }])
     await shop.world.spoil()
     await runSweep()
-    await vi.waitFor(async () => expect(await shop.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
+    await expect.poll(() => shop.accounting(id)).toMatchObject({ status: 'synced' })
     const calls = await shop.invoiceCalls()
     expect(calls.length).toBeGreaterThan(1)
     expect(new Set(calls.map((call) => JSON.stringify(call))).size).toBe(1)
@@ -105,7 +103,7 @@ describe('the sweep', () => {
     await disabled.makeOrder()
     await disabled.connect({}, false)
     await runSweep()
-    await vi.waitFor(async () => expect(await lost.accounting(id)).toMatchObject({ status: 'synced' }), 30_000)
+    await expect.poll(() => lost.accounting(id)).toMatchObject({ status: 'synced' })
     expect(await paused.world.lines()).toEqual([])
     expect(await disabled.world.lines()).toEqual([])
     // Other tests of this file may have left work of their own companies.
@@ -120,12 +118,7 @@ describe('a write', () => {
     await shop.world.spoil({ hold: true })
     const token = await mintToken(shop.company.id)
     // The objects run in this isolate, where their own calls would be counted too: they are started later.
-    const started: number[] = []
-    const start = async (companyId: number) => {
-      started.push(companyId)
-      await scheduler.wait(500)
-    }
-    const bindings = Object.assign({}, env, { ACCOUNTING_DELIVERY: { idFromName: String, get: () => ({ start }) } })
+    const { started, bindings } = countStarts('ACCOUNTING_DELIVERY', 500)
     const measure = (method: string, path: string, body?: object) =>
       measureHops(request(token, method, path, body), bindings)
 

@@ -13,7 +13,7 @@ import {
   type TestCompany,
 } from '../../support/app.ts'
 import { addItem } from '../../support/rows.ts'
-import { runAlarm } from '../alarm.ts'
+import { countStarts, runAlarm } from '../alarm.ts'
 import { INVOICE_POST, OTHER_REALM, REALM, World } from './support.ts'
 
 export interface EventRow {
@@ -34,8 +34,8 @@ export class Shop {
   readonly company: TestCompany
   readonly world = new World()
   clientId = 0
-  /** How often the service started a delivery. */
-  startCalls = 0
+  /** Deliveries that the service would have started. */
+  private readonly starts = countStarts('ACCOUNTING_DELIVERY')
 
   private constructor(company: TestCompany) {
     this.company = company
@@ -94,11 +94,11 @@ export class Shop {
 
   /** A request whose start of a delivery is only counted. */
   call(method: string, path: string, body?: unknown, token = this.company.token): Promise<ApiResponse> {
-    const start = async () => {
-      this.startCalls += 1
-    }
-    const quiet = { idFromName: () => ({}), get: () => ({ start }) }
-    return send(request(token, method, path, body), { env: Object.assign({}, env, { ACCOUNTING_DELIVERY: quiet }) })
+    return send(request(token, method, path, body), { env: this.starts.bindings })
+  }
+
+  get startCalls(): number {
+    return this.starts.started.length
   }
 
   /** @returns the id of a new order with one line of 12 × 9.50 */

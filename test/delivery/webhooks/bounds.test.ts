@@ -14,6 +14,7 @@ import { look } from '../../../src/simulators/steer.ts'
 import { adminCallWith } from '../../support/admin.ts'
 import { call, mintCompany, sql, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { countStarts } from '../alarm.ts'
 import { Receiver, Subscriber } from './support.ts'
 
 // The companies below are not the first of their database.
@@ -21,11 +22,15 @@ await mintCompany({ home: 'DB' })
 
 const FOREVER = { times: -1 }
 const SPAN = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
-const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start: async () => undefined }) }
 
 /** Sends a request of an operator that starts no delivery. */
 function administer({ company }: Subscriber, method: string, path: string, body?: unknown) {
-  return adminCallWith({ WEBHOOK_DELIVERY }, method, `/companies/${company.id}/webhooks${path}`, body)
+  return adminCallWith(
+    countStarts('WEBHOOK_DELIVERY').bindings,
+    method,
+    `/companies/${company.id}/webhooks${path}`,
+    body,
+  )
 }
 
 async function createEndpoint(subscriber: Subscriber) {
@@ -35,15 +40,11 @@ async function createEndpoint(subscriber: Subscriber) {
   return { id: String(body.id), receiver, read }
 }
 
-async function createClients(subscriber: Subscriber, count: number): Promise<void> {
-  for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
-}
-
 describe('a replay', () => {
   it('is one at a time for each endpoint, and another one is refused without a trace', async () => {
     const subscriber = await Subscriber.open()
     const endpoints = [await createEndpoint(subscriber), await createEndpoint(subscriber)]
-    await createClients(subscriber, 2)
+    await subscriber.createClients(2)
     await subscriber.deliver()
     for (const { id } of endpoints) {
       const replay = () => administer(subscriber, 'POST', `/${id}/replay`, SPAN)
@@ -108,7 +109,7 @@ describe('deliveries to one host', () => {
   it('share the pace over all endpoints of the company', async () => {
     const subscriber = await Subscriber.open()
     const receivers = [await subscriber.subscribe(), await subscriber.subscribe(), await subscriber.subscribe()]
-    await createClients(subscriber, 7)
+    await subscriber.createClients(7)
     subscriber.isPaced = true
     vi.useFakeTimers({ toFake: ['Date'], shouldAdvanceTime: true })
     const start = performance.now()
@@ -124,7 +125,7 @@ describe('a run', () => {
     await Subscriber.open({ home: 'DB' })
     const subscriber = await Subscriber.open({ home: 'DB' })
     const { endpointId, ...receiver } = await subscriber.subscribe()
-    await createClients(subscriber, 1)
+    await subscriber.createClients(1)
     const context = { companyId: subscriber.company.id, db: openDatabase(env.DB), endpointId }
     const means = { credentialsKey: env.CREDENTIALS_KEY, addresses: addressPolicy(env), pace: new HostPace() }
     const now = Date.now()
@@ -140,7 +141,7 @@ describe('a run', () => {
   it('ends after 5 s: what another endpoint has got meanwhile does not wait for it', async () => {
     const subscriber = await Subscriber.open()
     const receiver = await subscriber.subscribe()
-    await createClients(subscriber, 3)
+    await subscriber.createClients(3)
     const now = Date.now()
     vi.useFakeTimers({ toFake: ['Date'], now })
     const begin = vi.spyOn(HostPace.prototype, 'begin').mockImplementation(() => {
@@ -194,7 +195,7 @@ describe('an attempt that fails', () => {
     const subscriber = await Subscriber.open()
     const { id, receiver } = await createEndpoint(subscriber)
     await receiver.spoil({ status: 500, times: 2 })
-    await createClients(subscriber, 1)
+    await subscriber.createClients(1)
     expect(await subscriber.deliver()).not.toBeNull()
     await subscriber.passTime()
     const next = new Receiver('', subscriber.company.home)
@@ -217,7 +218,7 @@ describe('an address that accepted no message yet', () => {
     const subscriber = await Subscriber.open()
     const { receiver, read } = await createEndpoint(subscriber)
     await receiver.spoil({ status: 500, ...FOREVER })
-    await createClients(subscriber, 15)
+    await subscriber.createClients(15)
     await subscriber.deliver()
     // Ten objects fail, and nothing new is sent.
     expect((await read()).enabled).toBe(true)
@@ -237,7 +238,7 @@ describe('an address that accepted no message yet', () => {
     const subscriber = await Subscriber.open()
     const { id, receiver, read } = await createEndpoint(subscriber)
     await receiver.spoil({ status: 500, ...FOREVER })
-    await createClients(subscriber, 12)
+    await subscriber.createClients(12)
     for (let round = 0; round < 2; round++) {
       await subscriber.deliver()
       await subscriber.passTime()
@@ -259,11 +260,11 @@ describe('an address that accepted no message yet', () => {
   it('is trusted from its first success on, until it is another address', async () => {
     const subscriber = await Subscriber.open()
     const { id, receiver, read } = await createEndpoint(subscriber)
-    await createClients(subscriber, 1)
+    await subscriber.createClients(1)
     await subscriber.deliver()
     const fail = async (at: Receiver) => {
       await at.spoil({ status: 500, ...FOREVER })
-      await createClients(subscriber, 12)
+      await subscriber.createClients(12)
       for (let round = 0; round < 3; round++) {
         await subscriber.deliver()
         await subscriber.passTime()
@@ -285,7 +286,7 @@ describe('an address that accepted no message yet', () => {
     const [one, other] = [await Subscriber.open({ home: 'DB' }), await Subscriber.open({ home: 'DB' })]
     const endpoints = [await createEndpoint(one), await createEndpoint(other)] as const
     await endpoints[0].receiver.spoil({ status: 500, ...FOREVER })
-    for (const subscriber of [one, other]) await createClients(subscriber, 12)
+    for (const subscriber of [one, other]) await subscriber.createClients(12)
     for (let round = 0; round < 2; round++) {
       for (const subscriber of [one, other]) await subscriber.deliver()
       await one.passTime()

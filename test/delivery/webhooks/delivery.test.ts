@@ -83,11 +83,8 @@ describe('a message', () => {
     const now = Date.now()
     const second = rotateSecret(receiver.secrets, now - HOUR_MS)
     const third = rotateSecret(second, now)
-    await sql(
-      'UPDATE webhook_endpoints SET secret = ? WHERE id = ?',
-      await sealSecrets(env.CREDENTIALS_KEY, subscriber.company.id, receiver.endpointId, third),
-      receiver.endpointId,
-    )
+    const sealed = await sealSecrets(env.CREDENTIALS_KEY, subscriber.company.id, receiver.endpointId, third)
+    await receiver.set('secret = ?2', sealed)
     for (const hours of [0, 23.5, 25]) {
       vi.useFakeTimers({ toFake: ['Date'], now: now + hours * HOUR_MS })
       await subscriber.createClient()
@@ -110,8 +107,7 @@ describe('a failed delivery', () => {
     ['a response that is not a success', { status: 404 }, 'HTTP 404'],
     ['no response', { destroy: true }, 'no connection'],
   ])('after %s is repeated as the same message, with a new time and signature', async (_, fault, error) => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil(fault)
+    const { subscriber, receiver } = await openSubscription(fault)
     const id = await subscriber.createClient()
     const now = Date.now()
     const at = await subscriber.deliver()
@@ -176,8 +172,7 @@ describe('a failed delivery', () => {
   })
 
   it('is repeated for three days by the schedule; then the endpoint is disabled with a reason, and stays so', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 503, ...FOREVER })
+    const { subscriber, receiver } = await openSubscription({ status: 503, ...FOREVER })
     const id = await subscriber.createClient()
     const start = Date.now()
     const pauses: number[] = []
@@ -210,25 +205,10 @@ describe('a failed delivery', () => {
     await subscriber.createClient()
     expect(await subscriber.deliver()).toBeNull()
     expect(await receiver.lines()).toHaveLength(10)
-
-    // Enabled again, as the command does it: it goes on where it stopped.
-    await receiver.spoil()
-    await sql(
-      'UPDATE webhook_endpoints SET enabled = 1, disabled_reason = NULL, updated_at = 1 WHERE id = ?',
-      receiver.endpointId,
-    )
-    await sql('UPDATE webhook_deliveries SET attempts = 0 WHERE endpoint_id = ?', receiver.endpointId)
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
-    expect((await receiver.lines()).slice(10)).toEqual([
-      `client.created ${id} v1`,
-      expect.stringMatching(/^client.created/),
-    ])
   })
 
   it('with 410 (Gone) disables the endpoint at once', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 410 })
+    const { subscriber, receiver } = await openSubscription({ status: 410 })
     await subscriber.createClient()
     expect(await subscriber.deliver()).toBeNull()
     expect(await receiver.row()).toMatchObject({
@@ -238,12 +218,11 @@ describe('a failed delivery', () => {
   })
 
   it('does not disable an endpoint whose address was changed meanwhile', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 410, hold: true })
+    const { subscriber, receiver } = await openSubscription({ status: 410, hold: true })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), 30_000)
-    await sql('UPDATE webhook_endpoints SET updated_at = 5 WHERE id = ?', receiver.endpointId)
+    await expect.poll(() => receiver.lines()).toHaveLength(1)
+    await receiver.set('updated_at = 5')
     await sql('UPDATE webhook_deliveries SET next_attempt_at = 9e15 WHERE endpoint_id = ?', receiver.endpointId)
     await receiver.spoil()
     await delivered
@@ -251,8 +230,7 @@ describe('a failed delivery', () => {
   })
 
   it('after a success for its object is retried, though the endpoint was changed meanwhile', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 500 })
+    const { subscriber, receiver } = await openSubscription({ status: 500 })
     const id = await subscriber.createClient()
     await subscriber.rename(id, 'Other')
     await subscriber.deliver()
@@ -260,7 +238,7 @@ describe('a failed delivery', () => {
     await receiver.spoil({ status: 204 }, { status: 500, hold: true })
     const delivered = subscriber.deliver()
     await expect.poll(() => receiver.lines()).toHaveLength(3)
-    await sql('UPDATE webhook_endpoints SET updated_at = updated_at + 1 WHERE id = ?', receiver.endpointId)
+    await receiver.set('updated_at = updated_at + 1')
     await receiver.spoil()
     await delivered
     await subscriber.rename(id, 'Third')
@@ -273,7 +251,7 @@ describe('a failed delivery', () => {
   it('of many objects stops the reading of the feed until one of them succeeds', async () => {
     const { subscriber, receiver } = await openSubscription()
     const count = MAX_FAILING * 3
-    for (let each = 0; each < count; each++) await subscriber.createClient(`c${each}`)
+    await subscriber.createClients(count)
     await receiver.spoil({ status: 500, ...FOREVER })
     expect(await subscriber.deliver()).not.toBeNull()
     const tried = await receiver.lines()
@@ -288,9 +266,8 @@ describe('a failed delivery', () => {
   })
 
   it('does not delay another endpoint of the company', async () => {
-    const { subscriber, receiver } = await openSubscription()
+    const { subscriber, receiver } = await openSubscription({ status: 500, ...FOREVER })
     const other = await subscriber.subscribe()
-    await receiver.spoil({ status: 500, ...FOREVER })
     await subscriber.createClient()
     await subscriber.deliver()
     expect(await other.lines()).toHaveLength(1)
@@ -353,12 +330,7 @@ describe('deliveries', () => {
       'SELECT min(sequence) AS first, max(sequence) AS last FROM changes WHERE company_id = ?',
       subscriber.company.id,
     )
-    await sql(
-      'UPDATE webhook_endpoints SET replay_position = ?, replay_end = ? WHERE id = ?',
-      Number(span?.first) - 1,
-      Number(span?.last) - 1,
-      receiver.endpointId,
-    )
+    await receiver.set('replay_position = ?2, replay_end = ?3', Number(span?.first) - 1, Number(span?.last) - 1)
     await subscriber.rename(second, 'b2')
     expect(await subscriber.deliver()).toBeNull()
     const replayed = (await receiver.messages()).slice(before.length)
@@ -377,11 +349,7 @@ describe('deliveries', () => {
     const at = await subscriber.deliver()
     await sql('UPDATE webhook_deliveries SET attempts = 3 WHERE endpoint_id = ?', receiver.endpointId)
     const [later] = await receiver.deliveries()
-    await sql(
-      'UPDATE webhook_endpoints SET replay_position = ?1 - 2, replay_end = ?1 - 1 WHERE id = ?2',
-      later?.sequence ?? 0,
-      receiver.endpointId,
-    )
+    await receiver.set('replay_position = ?2 - 2, replay_end = ?2 - 1', later?.sequence ?? 0)
     expect(await subscriber.deliver()).toBe(at)
 
     const now = Number(at) + 1_000
@@ -401,8 +369,7 @@ describe('deliveries', () => {
   })
 
   it('skip what the feed no longer holds', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 500 })
+    const { subscriber, receiver } = await openSubscription({ status: 500 })
     const id = await subscriber.createClient()
     await subscriber.deliver()
     await subscriber.rename(id, 'b')

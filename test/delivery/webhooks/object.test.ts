@@ -7,7 +7,6 @@ import {
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import type { Env } from '../../../src/env.ts'
 import worker from '../../../src/index.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { raiseSequences } from '../../../src/operation/copies/restore-queries.ts'
@@ -17,14 +16,13 @@ import { look, spoil } from '../../../src/simulators/steer.ts'
 import { call, mintToken, request, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
+import { countStarts } from '../alarm.ts'
 import { openResolver, openSubscription, Subscriber } from './support.ts'
 
 const MAILBOX = 'box@x.example'
-const LONG = { timeout: 30_000 }
 
-async function runSweep(): Promise<void> {
-  await worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), env)
-}
+const runSweep = (bindings = env) =>
+  worker.scheduled(createScheduledController({ scheduledTime: Date.now() }), bindings)
 
 describe('the object of a company', () => {
   it('is started by writes of every kind, and delivers after the response', async () => {
@@ -34,7 +32,7 @@ describe('the object of a company', () => {
     const write = async (...sent: [method: string, path: string, body?: object]) => {
       const { body } = await call(token, ...sent)
       messages++
-      await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(messages), LONG)
+      await expect.poll(() => receiver.lines()).toHaveLength(messages)
       return body
     }
     const client_id = (await write('POST', '/clients', { company_name: 'A' })).client.id
@@ -59,12 +57,9 @@ describe('the object of a company', () => {
     const open = () => Subscriber.open({ home: 'DB' })
     const [none, disabled, enabled] = [await open(), await open(), await open()]
     const receiver = await disabled.subscribe()
-    await sql('UPDATE webhook_endpoints SET enabled = 0 WHERE id = ?', receiver.endpointId)
+    await receiver.set('enabled = 0')
     await enabled.subscribe()
-    const started: number[] = []
-    const start = async (companyId: number) => void started.push(companyId)
-    const WEBHOOK_DELIVERY = { idFromName: String, get: () => ({ start }) }
-    const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY }) as Env
+    const { started, bindings } = countStarts('WEBHOOK_DELIVERY')
     for (const subscriber of [none, disabled, enabled]) {
       const token = await subscriber.freshToken()
       const send = async (method: string, path: string, body?: object) =>
@@ -80,12 +75,9 @@ describe('the object of a company', () => {
     const subscriber = await Subscriber.open({ home: 'DB' })
     await subscriber.subscribe()
     const token = await subscriber.freshToken()
-    const start = () => scheduler.wait(300)
-    const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY: { idFromName: String, get: () => ({ start }) } }) as Env
-    const { response, hops, depth } = await measureHops(
-      request(token, 'POST', '/clients', { company_name: 'A' }),
-      bindings,
-    )
+    const { bindings } = countStarts('WEBHOOK_DELIVERY', 300)
+    const post = request(token, 'POST', '/clients', { company_name: 'A' })
+    const { response, hops, depth } = await measureHops(post, bindings)
     expect(response.status).toBe(200)
     expect(hops.map(({ name }) => name)).toEqual(['RATE_LIMITER.admit', 'DB.batch'])
     expect(depth).toBe(2)
@@ -94,38 +86,31 @@ describe('the object of a company', () => {
   })
 
   it('resumes by its alarm after it was evicted', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 500 })
+    const { subscriber, receiver } = await openSubscription({ status: 500 })
     await subscriber.createClient()
     await subscriber.object.start(subscriber.company.id)
-    await vi.waitFor(async () => expect(await receiver.deliveries()).toMatchObject([{ attempts: 1 }]), LONG)
+    await expect.poll(() => receiver.deliveries()).toMatchObject([{ attempts: 1 }])
     await evictDurableObject(subscriber.object)
     await subscriber.passTime()
     await runDurableObjectAlarm(subscriber.object)
-    await vi.waitFor(async () => expect(await receiver.deliveries()).toEqual([]), LONG)
+    await expect.poll(() => receiver.deliveries()).toEqual([])
     expect(await receiver.lines()).toHaveLength(2)
   })
 
   it('delivers the same message again when it was killed before the result was stored', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ hold: true, status: 204 })
+    const { subscriber, receiver } = await openSubscription({ hold: true, status: 204 })
     await subscriber.createClient()
     await subscriber.object.start(subscriber.company.id)
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    await expect.poll(() => receiver.lines()).toHaveLength(1)
     await abortAllDurableObjects()
     expect(await receiver.deliveries()).toEqual([])
     await receiver.spoil()
     await runSweep()
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(2), LONG)
+    await expect.poll(() => receiver.lines()).toHaveLength(2)
     const [first, second] = await receiver.messages()
     expect([second?.id, second?.text]).toEqual([first?.id, first?.text])
-    await vi.waitFor(async () => {
-      const [company] = await sql<{ n: number }>(
-        'SELECT last_change AS n FROM companies WHERE id = ?',
-        subscriber.company.id,
-      )
-      expect(await receiver.row()).toMatchObject({ position: company?.n })
-    }, LONG)
+    const [company] = await sql('SELECT last_change AS position FROM companies WHERE id = ?', subscriber.company.id)
+    await expect.poll(() => receiver.row()).toMatchObject({ ...company })
   })
 
   it('retries when the database fails', async () => {
@@ -146,8 +131,7 @@ describe('the object of a company', () => {
   })
 
   it('logs neither addresses, secrets nor contents', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ status: 410 })
+    const { subscriber, receiver } = await openSubscription({ status: 410 })
     await subscriber.createClient('Confidential')
     await subscriber.deliver()
     const text = JSON.stringify(logLines)
@@ -184,13 +168,8 @@ describe('the sweep', () => {
       )
     }
     await sql('UPDATE companies SET suspended = 1 WHERE id = ?', suspended.company.id)
-    const started: number[] = []
-    const start = async (companyId: number) => void started.push(companyId)
-    const quiet = { idFromName: String, get: () => ({ start }) }
-    await worker.scheduled(
-      createScheduledController({ scheduledTime: Date.now() }),
-      Object.assign({}, env, { WEBHOOK_DELIVERY: quiet }) as Env,
-    )
+    const { started, bindings } = countStarts('WEBHOOK_DELIVERY')
+    await runSweep(bindings)
     const own = [written, failed, replayed, current, suspended].map(({ company }) => company.id)
     expect(started.filter((id) => own.includes(id)).sort()).toEqual(
       [written, failed, replayed].map(({ company }) => company.id).sort(),
@@ -290,7 +269,7 @@ describe('an address', () => {
       expect(await receiver.deliveries()).toMatchObject([{ attempts, last_error }])
       await subscriber.passTime()
     }
-    await sql('UPDATE webhook_endpoints SET initial_failures = 19 WHERE id = ?', receiver.endpointId)
+    await receiver.set('initial_failures = 19')
     await subscriber.deliver(bindings)
     expect(await receiver.row()).toMatchObject({
       enabled: 0,
@@ -301,11 +280,10 @@ describe('an address', () => {
 
 describe('an endpoint whose company is recovered during a delivery', () => {
   it('goes on from the end of the new feed, not from before it', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ hold: true })
+    const { subscriber, receiver } = await openSubscription({ hold: true })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    await expect.poll(() => receiver.lines()).toHaveLength(1)
     const { position } = await receiver.row()
     const ids = Object.fromEntries(SEQUENCES.map((name) => [name, 0])) as Sequences
     const last_change = Number(position) + 1_000_000
@@ -318,11 +296,10 @@ describe('an endpoint whose company is recovered during a delivery', () => {
 
 describe('a deleted endpoint', () => {
   it('leaves nothing behind when it is deleted during a delivery', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await receiver.spoil({ hold: true, status: 500 })
+    const { subscriber, receiver } = await openSubscription({ hold: true, status: 500 })
     await subscriber.createClient()
     const delivered = subscriber.deliver()
-    await vi.waitFor(async () => expect(await receiver.lines()).toHaveLength(1), LONG)
+    await expect.poll(() => receiver.lines()).toHaveLength(1)
     await sql('DELETE FROM webhook_endpoints WHERE id = ?', receiver.endpointId)
     await receiver.spoil()
     expect(await delivered).toBeNull()

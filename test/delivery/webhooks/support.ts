@@ -16,7 +16,7 @@ import {
   sqlIn,
   type TestCompany,
 } from '../../support/app.ts'
-import { runAlarm, runAlarmOnce } from '../alarm.ts'
+import { countStarts, runAlarm, runAlarmOnce } from '../alarm.ts'
 
 export interface Message {
   id: string
@@ -72,6 +72,11 @@ export class Receiver {
     return row ?? {}
   }
 
+  /** Changes the endpoint's row; `?1` is its id. */
+  set(fields: string, ...params: unknown[]): Promise<unknown[]> {
+    return sqlIn(this.home, `UPDATE webhook_endpoints SET ${fields} WHERE id = ?1`, this.endpointId, ...params)
+  }
+
   /** What is stored for later, by change. */
   deliveries() {
     return sqlIn<{
@@ -120,15 +125,17 @@ export class Subscriber {
 
   /** A request that starts no delivery. */
   call(method: string, path: string, body?: unknown): Promise<ApiResponse> {
-    const quiet = { idFromName: () => ({}), get: () => ({ start: async () => undefined }) }
-    const bindings = Object.assign({}, env, { WEBHOOK_DELIVERY: quiet })
-    return send(request(this.company.token, method, path, body), { env: bindings })
+    return send(request(this.company.token, method, path, body), { env: countStarts('WEBHOOK_DELIVERY').bindings })
   }
 
   async createClient(company_name = 'Acme'): Promise<number> {
     const response = await this.call('POST', '/clients', { company_name })
     if (response.status >= 400) throw new Error(`${response.status} ${JSON.stringify(response.body)}`)
     return response.body.client.id
+  }
+
+  async createClients(count: number): Promise<void> {
+    for (let each = 0; each < count; each++) await this.createClient(`c${each}`)
   }
 
   async rename(clientId: number, company_name: string): Promise<void> {
@@ -171,10 +178,12 @@ export class Subscriber {
   }
 }
 
-/** A subscriber with an endpoint. */
-export async function openSubscription(): Promise<{ subscriber: Subscriber; receiver: Receiver }> {
+/** A subscriber with an endpoint, which has these faults. */
+export async function openSubscription(...faults: Fault[]): Promise<{ subscriber: Subscriber; receiver: Receiver }> {
   const subscriber = await Subscriber.open()
-  return { subscriber, receiver: await subscriber.subscribe() }
+  const receiver = await subscriber.subscribe()
+  await receiver.spoil(...faults)
+  return { subscriber, receiver }
 }
 
 /** The address of a resolver that knows these hosts, or an open one that knows them from now on. */
