@@ -1,16 +1,10 @@
-import { beforeAll, describe, expect, it } from 'vitest'
-import { CursorExpiredError } from '../../src/client/index.ts'
+import { describe, expect, it } from 'vitest'
+import type { PullState } from '../../src/client/index.ts'
 import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { stopTime } from '../support/time.ts'
 import { loseAllButEvery, openClient } from './service.ts'
 
 /* The client against the service itself. */
-
-let company: TestCompany
-
-beforeAll(async () => {
-  company = await mintCompany()
-})
 
 const countRows = async (table: string, { id }: TestCompany) =>
   (await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, id))[0]?.count
@@ -54,58 +48,6 @@ describe('a write whose responses are lost', () => {
   })
 })
 
-describe('a version', () => {
-  it('protects a change of another one, and survives a lost response', async () => {
-    const api = openClient(company, loseAllButEvery(2))
-    const client = await api.clients.create({ company_name: 'Oak' })
-    const changed = await api.clients.update(client.id, { phone: '1' }, { ifMatch: client.version })
-    expect(changed.version).toBe(client.version + 1)
-    const stale = api.clients.update(client.id, { phone: '2' }, { ifMatch: client.version })
-    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
-
-    const { project } = await api.orders.create({ title: 'Caps', client_id: client.id })
-    await api.orders.update(project.id, { title: 'Hats' }, { ifMatch: project.version })
-    const remove = api.orders.delete(project.id, { ifMatch: project.version })
-    await expect(remove).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
-  })
-
-  it('lets an unchanged client and order be skipped, by tags that ifMatch takes as well', async () => {
-    const api = openClient(company)
-    const { id } = await api.clients.create({ company_name: 'Oak' })
-    const client = await api.clients.getTagged(id)
-    expect(client).toMatchObject({ notModified: false, value: { id } })
-    expect(await api.clients.getTagged(id, { ifNoneMatch: client.etag })).toMatchObject({ notModified: true })
-    await api.clients.update(id, { phone: '1' }, { ifMatch: client.etag ?? '' })
-    expect(await api.clients.getTagged(id, { ifNoneMatch: client.etag })).toMatchObject({ notModified: false })
-
-    const { project } = await api.orders.create({ title: 'Caps', client_id: id })
-    const order = await api.orders.getTagged(project.id)
-    expect(await api.orders.getTagged(project.id, { ifNoneMatch: order.etag })).toMatchObject({ notModified: true })
-    await api.orders.update(project.id, { title: 'Hats' }, { ifMatch: order.etag ?? '' })
-    expect(await api.orders.getTagged(project.id, { ifNoneMatch: order.etag })).toMatchObject({ notModified: false })
-  })
-})
-
-describe('an error', () => {
-  it('lists everything wrong with the request', async () => {
-    const call = openClient(company).clients.create({ company_name: '', email: 'x' })
-    await expect(call).rejects.toMatchObject({
-      status: 400,
-      issues: [
-        { path: 'company_name', message: expect.any(String) },
-        { path: 'email', message: expect.any(String) },
-      ],
-    })
-  })
-
-  it('of an external id that is taken has its reason', async () => {
-    const api = openClient(company)
-    await api.clients.create({ company_name: 'Oak', external_id: 'taken' })
-    const call = api.clients.create({ company_name: 'Elm', external_id: 'taken' })
-    await expect(call).rejects.toMatchObject({ status: 409, reason: 'external_id_taken' })
-  })
-})
-
 it('the token, the statuses and the taxes can be found', async () => {
   const shop = await mintCompany()
   const api = openClient(shop)
@@ -115,36 +57,6 @@ it('the token, the statuses and the taxes can be found', async () => {
 })
 
 describe('changes', () => {
-  it('are walked from a cursor on, in the order of their commits', async () => {
-    const api = openClient(await mintCompany())
-    const { id } = await api.clients.create({ company_name: 'Before' })
-    const cursor = await api.changes.latestCursor()
-    await api.clients.update(id, { deleted: true })
-    const { project } = await api.orders.create({ title: 'Caps', client_id: id }).catch(async () => {
-      await api.clients.update(id, { deleted: false })
-      return api.orders.create({ title: 'Caps', client_id: id })
-    })
-    await api.orders.delete(project.id)
-    const seen: string[] = []
-    let last = cursor
-    for await (const { data, pagination } of api.changes.pages({ cursor, per_page: 1 })) {
-      seen.push(...data.map((change) => `${change.operation} ${change.type} ${change.id} ${change.version}`))
-      last = pagination.next_cursor
-    }
-    expect(seen).toEqual([
-      `delete clients ${id} 2`,
-      `update clients ${id} 3`,
-      `create orders ${project.id} 1`,
-      `delete orders ${project.id} 2`,
-    ])
-    const rest: unknown[] = []
-    for await (const { data } of api.changes.pages({ cursor: last })) rest.push(...data)
-    expect(rest).toEqual([])
-    const clients: unknown[] = []
-    for await (const { data } of api.changes.pages({ types: ['clients'] })) clients.push(...data)
-    expect(clients).toHaveLength(3)
-  })
-
   it('come with their objects in pages and while they are followed', async () => {
     const api = openClient(await mintCompany())
     const cursor = await api.changes.latestCursor({ types: ['clients'] })
@@ -167,16 +79,6 @@ describe('changes', () => {
     setTimeout(() => stop.abort(new Error('closed')), 50)
     await expect(second).rejects.toThrow('closed')
   })
-
-  it('that are no longer kept reject with a CursorExpiredError', async () => {
-    const shop = await mintCompany()
-    const api = openClient(shop)
-    const cursor = await api.changes.latestCursor()
-    await api.clients.create({ company_name: 'Oak' })
-    await api.clients.create({ company_name: 'Elm' })
-    await sql('DELETE FROM changes WHERE company_id = ?', shop.id)
-    await expect(api.changes.pages({ cursor }).next()).rejects.toBeInstanceOf(CursorExpiredError)
-  })
 })
 
 it('the rate budget is what the service counts', async () => {
@@ -188,4 +90,36 @@ it('the rate budget is what the service counts', async () => {
   const budget = api.readRateBudget()
   expect(budget).toMatchObject({ requests: { limit: 300, remaining: 298 }, databaseMs: { limit: 15_000 } })
   expect(budget?.requests.resetsAt).toBeGreaterThan(Date.now() + 50_000)
+})
+
+it('a walk continues from a stored cursor, in another process', async () => {
+  const shop = await mintCompany()
+  const api = openClient(shop)
+  const ids: number[] = []
+  for (let index = 0; index < 5; index += 1) ids.push((await api.clients.create({ company_name: 'Oak' })).id)
+  const { value: first } = await api.clients.pages({ sort: 'id', per_page: 2 }).next()
+  const cursor = first?.pagination.next_cursor ?? undefined
+  const rest: number[] = []
+  for await (const { id } of openClient(shop).clients.all({ sort: 'id', per_page: 2, cursor })) rest.push(id)
+  expect(rest).toEqual(ids.slice(2))
+})
+
+describe('a pull', () => {
+  it('has every part of its orders, from the lists and from the changes', async () => {
+    const api = openClient(await mintCompany(), loseAllButEvery(2))
+    const { id: client_id } = await api.clients.create({ company_name: 'Oak' })
+    const { project } = await api.orders.create({ title: 'Caps', client_id })
+    let state: PullState | undefined
+    for (const title of ['Caps', 'Hats']) {
+      await api.orders.update(project.id, { title })
+      const seen: [title: string, company: string, lines: number, balance: number | undefined][] = []
+      for await (const { orders, state: next } of api.pull(state)) {
+        for (const { title, client, invoice_items, totals } of orders) {
+          seen.push([title, client.company_name, invoice_items.length, totals?.balance_due])
+        }
+        state = next
+      }
+      expect(seen.at(-1)).toEqual([title, 'Oak', 0, 0])
+    }
+  })
 })
