@@ -1,5 +1,5 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import type { ApiClient, ThreadContext, ThreadContextBody } from '../../src/client/index.ts'
+import type { ApiClient, BatchOperation, ThreadContext, ThreadContextBody } from '../../src/client/index.ts'
 import { clientWith, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
@@ -9,6 +9,12 @@ const file = { fileName: 'ä b.png', size: 3, legacyThreadId: 't' }
 const payment = { amount: 50, method: 'card' }
 const items = [{ title: 'Tee', quantity: 12, unit_price: 9.5 }]
 const operations = [{ method: 'POST', path: '/clients', body: { company_name: 'Elm' } } as const]
+const mixed: BatchOperation[] = [
+  { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
+  { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
+  { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
+  { method: 'DELETE', path: '/clients/ada@elm.example' },
+]
 const change = { method: 'PATCH', path: '/orders/7', body: { title: 'x' } } as const
 const filters = { sort: '-updated_at', updated_since: '2026-01-31T00:00:00Z', deleted: 'include' } as const
 
@@ -77,24 +83,7 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
         { ...change, ifMatch: '"3-ab"' },
       ]),
   ],
-  [
-    'POST /batch',
-    {
-      operations: [
-        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
-        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
-        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
-        { method: 'DELETE', path: '/clients/ada@elm.example' },
-      ],
-    },
-    (api) =>
-      api.batch([
-        { method: 'PATCH', path: '/clients/ada@elm.example', body: { phone: null } },
-        { method: 'PUT', path: '/orders/7/invoice-items', body: { items } },
-        { method: 'PUT', path: '/mail/threads/t', body: { orders_data: [{ id: { $ref: '1.invoice.project_id' } }] } },
-        { method: 'DELETE', path: '/clients/ada@elm.example' },
-      ]),
-  ],
+  ['POST /batch', { operations: mixed }, (api) => api.batch(mixed)],
   [
     'GET /clients?sort=-updated_at&updated_since=2026-01-31T00%3A00%3A00Z&deleted=include&external_id=a%2F1',
     null,

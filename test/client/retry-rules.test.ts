@@ -26,6 +26,7 @@ describe('the rules', () => {
     [429, null, 7, 7000],
     [429, null, null, 125],
     [429, null, 121, null],
+    [429, null, 9_999_999_999, null],
     [503, null, 2, 2000],
     [503, null, null, 125],
     [503, null, 0, 125],

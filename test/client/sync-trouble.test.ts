@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Attachment, Message } from '../../src/client/index.ts'
 import { MAX_FILE_BYTES, syncAttachments } from '../../src/client/index.ts'
 import { type Crm, listLines, openCrm } from './support.ts'
-import { bytesOf, context, FOLDER, optionsFor, readEnd, readMessages, seed } from './thread.ts'
+import { bytesOf, context, FOLDER, offline, openSynced, optionsFor, readEnd, readMessages, seed } from './thread.ts'
 
 describe('the failure of one attachment', () => {
   it('is reported, and the others are stored', async () => {
@@ -44,11 +44,9 @@ describe('the failure of one attachment', () => {
   })
 
   it('preserves the key of an earlier order', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
+    const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
-    const loadAttachment = () => Promise.reject(new Error('offline'))
-    await syncAttachments(crm.client(), optionsFor({ loadAttachment }))
+    await syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))
     const stored = await readMessages(crm)
     expect(stored[0]?.attachments?.[0]?.storage_key).toBe(`${FOLDER}/logo.png`)
   })
@@ -133,12 +131,11 @@ describe('an interrupted run', () => {
   })
 
   it('loses no stored key to the 404 of a proxy', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
-    const before = await readEnd(crm)
+    const { crm, before } = await openSynced()
     await crm.spoil({ match: '^GET .*/email-threads/', status: 404, body: '<html>' })
-    const loadAttachment = () => Promise.reject(new Error('offline'))
-    await expect(syncAttachments(crm.client(), optionsFor({ loadAttachment }))).rejects.toMatchObject({ status: 404 })
+    await expect(syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))).rejects.toMatchObject({
+      status: 404,
+    })
     expect(await readEnd(crm)).toEqual(before)
   })
 })

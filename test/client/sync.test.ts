@@ -3,7 +3,18 @@ import { listStorageKeys } from '../../src/client/attachments.ts'
 import type { Message, SyncProgress } from '../../src/client/index.ts'
 import { syncAttachments } from '../../src/client/index.ts'
 import { listLines, openCrm, THREAD_ID } from './support.ts'
-import { context, FOLDER, messages, openThread, optionsFor, readEnd, readMessages, seed } from './thread.ts'
+import {
+  context,
+  FOLDER,
+  messages,
+  offline,
+  openSynced,
+  openThread,
+  optionsFor,
+  readEnd,
+  readMessages,
+  seed,
+} from './thread.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {
@@ -32,6 +43,9 @@ describe('a run', () => {
         },
       ],
     })
+    const methods = (await listLines(crm)).map((line) => line.split(' ')[0])
+    // The context and what is stored, each file, the thread, and what is stored by then.
+    expect(methods.join(' ')).toBe('GET GET GET POST PUT POST PUT POST PUT PUT GET GET')
     const { state } = await crm.look()
     expect(Object.values(state.files).map(({ body, contentType }) => [body, contentType])).toEqual([
       ['m1 logo.png', 'image/png'],
@@ -51,27 +65,15 @@ describe('a run', () => {
     expect(messages[0]?.attachments?.[0]).not.toHaveProperty('storage_key')
   })
 
-  it('reads the context and the stored state, then presigns and uploads each file, then stores the thread', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor({ concurrency: 1 }))
-    const methods = (await listLines(crm)).map((line) => line.split(' ')[0])
-    expect(methods.join(' ')).toBe('GET GET GET POST PUT POST PUT POST PUT PUT')
-  })
-
   it('uploads nothing the second time, with the same result', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
-    const before = await readEnd(crm)
-    const loadAttachment = () => Promise.reject(new Error('nothing to load'))
-    const result = await syncAttachments(crm.client(), optionsFor({ loadAttachment }))
+    const { crm, before } = await openSynced()
+    const result = await syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))
     expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'already_stored' }) })
     expect(await readEnd(crm)).toEqual(before)
   })
 
   it('uploads a file again that was deleted from the order', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
-    const before = await readEnd(crm)
+    const { crm, before } = await openSynced()
     const { [`${FOLDER}/logo.png`]: _gone, ...files } = before.files
     await crm.seed({ files })
     const result = await syncAttachments(crm.client(), optionsFor())
@@ -80,8 +82,7 @@ describe('a run', () => {
   })
 
   it('uploads to the new order when the thread moved to another', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
+    const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
     const result = await syncAttachments(crm.client(), optionsFor())
     expect(result).toMatchObject({ orderId: '13', attachments: Array(3).fill({ status: 'uploaded' }) })
@@ -132,9 +133,7 @@ describe('a thread is skipped without a write, or with storeThread always with t
   })
 
   it('with storeThread always it keeps the keys of an earlier order, and is linked later', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor())
-    const before = await readEnd(crm)
+    const { crm, before } = await openSynced()
     await crm.seed({ contexts: {} })
     const result = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
     expect(result).toMatchObject({ status: 'skipped', reason: 'no_context' })
@@ -155,15 +154,13 @@ describe('a thread whose attachments have other ids each time that its mailbox i
   ]
 
   it('keeps its keys with storeThread always, and when an upload fails', async () => {
-    const crm = await openCrm(seed)
-    await syncAttachments(crm.client(), optionsFor({ thread: thread('a1') }))
+    const { crm } = await openSynced({ thread: thread('a1') })
     await crm.seed({ contexts: {} })
     await syncAttachments(crm.client(), optionsFor({ thread: thread('b1'), storeThread: 'always' }))
     expect(await readMessages(crm)).toEqual(stored('b1'))
 
     await crm.seed({ contexts: context(), files: {} })
-    const loadAttachment = () => Promise.reject(new Error('offline'))
-    await syncAttachments(crm.client(), optionsFor({ thread: thread('c1'), loadAttachment }))
+    await syncAttachments(crm.client(), optionsFor({ thread: thread('c1'), loadAttachment: offline }))
     expect(await readMessages(crm)).toEqual(stored('c1'))
   })
 })

@@ -1,5 +1,5 @@
-import type { Attachment, Message, SyncOptions } from '../../src/client/index.ts'
-import { type Crm, MAILBOX, THREAD_ID } from './support.ts'
+import { type Attachment, type Message, type SyncOptions, syncAttachments } from '../../src/client/index.ts'
+import { type Crm, MAILBOX, openCrm, THREAD_ID } from './support.ts'
 
 export const FOLDER = `orders/1/12/email/${THREAD_ID}`
 export const context = (more: Record<string, unknown> = {}) => ({ [THREAD_ID]: { orders_data: [{ id: 12 }], ...more } })
@@ -44,3 +44,13 @@ export async function readMessages(crm: Crm): Promise<Message[]> {
   const { emailThread } = await crm.client().mail.getEmailThread(THREAD_ID, { account_email: MAILBOX })
   return emailThread?.messages ?? []
 }
+
+/** Where a run has stored the thread, as it is in `before`. */
+export async function openSynced(options: Partial<SyncOptions> = {}) {
+  const crm = await openCrm(seed)
+  await syncAttachments(crm.client(), optionsFor(options))
+  return { crm, before: await readEnd(crm) }
+}
+
+/** For a mailbox that cannot be reached. */
+export const offline = () => Promise.reject(new Error('offline'))

@@ -42,20 +42,6 @@ describe('a 429', () => {
     await expect(call).rejects.toMatchObject({ code: 'rate_limited', requestId: 'r-9', retryAfterSeconds: 7 })
     expect((await crm.look()).calls).toHaveLength(3)
   })
-
-  it('rejects at once when its Retry-After is over two minutes', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...rateLimited, headers: { 'retry-after': '3600' } })
-    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 3600 })
-    expect(crm.waits).toEqual([])
-  })
-
-  it('rejects at once when its Retry-After has more digits than any time', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...rateLimited, headers: { 'retry-after': '9999999999' } })
-    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 429, retryAfterSeconds: 9_999_999_999 })
-    expect(crm.waits).toEqual([])
-  })
 })
 
 it.each([...reads, ...writes])('a 304 that was not asked for rejects with an ApiError: %s', async (_name, call) => {
@@ -130,26 +116,14 @@ describe('other failures', () => {
     await expect(wrong).rejects.toMatchObject({ status: 401, code: 'unauthenticated', details: null, issues: [] })
   })
 
-  it('a supplier that rejects the company’s credentials is called once', async () => {
-    const crm = await openCrm()
-    const details = { reason: 'supplier_rejected_credentials' }
-    await crm.spoil({ status: 502, body: JSON.stringify({ error: { code: 'internal_error', message: 'x', details } }) })
-    const call = crm.client().products.info('supplier_a', { style: 'PC54' })
-    await expect(call).rejects.toMatchObject({ status: 502, details })
-    expect(crm.waits).toEqual([])
-  })
-
-  it('a successful response that is not JSON rejects', async () => {
-    const crm = await openCrm()
-    await crm.spoil({ body: '<html>Sign in to the network</html>' })
-    await expect(crm.client().clients.list()).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
-  })
-
-  it.each(['null', '[]', '7'])('a successful response that is %s rejects', async (body) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ body })
-    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
-  })
+  it.each(['null', '[]', '7', '<html>Sign in to the network</html>'])(
+    'a successful response that is %s rejects',
+    async (body) => {
+      const crm = await openCrm(seed)
+      await crm.spoil({ body })
+      await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+    },
+  )
 
   it.each<[string, (api: ApiClient) => Promise<unknown>]>([
     ['a list', (api) => api.clients.list()],
@@ -288,6 +262,7 @@ describe('timeouts and delays', () => {
     [null, null],
     ['0', 0],
     ['60', 60],
+    ['9999999999', 9_999_999_999],
     [' 5 ', 5],
     ['-1', null],
     ['1.5', null],
