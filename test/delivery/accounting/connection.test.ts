@@ -155,17 +155,6 @@ describe('the connection', () => {
     expect(ids).toEqual([{ id: customer?.Id }, { id: '42' }])
   })
 
-  it('reuses rotated tokens after a restart', async () => {
-    const { shop, id } = await Shop.openDelivered()
-    for (const description of ['a', 'b']) {
-      await evictDurableObject(shop.object)
-      await shop.world.steer({ action: 'expire_access' })
-      await shop.call('PATCH', `/orders/${id}`, { description })
-      expect(await shop.deliver()).toBeNull()
-    }
-    expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
-  })
-
   it('keeps its tokens where a recovery reads the last number behind a database that was set back', async () => {
     const { shop, id } = await Shop.openDelivered()
     const before = (await shop.connection())?.tokens

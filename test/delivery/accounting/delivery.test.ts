@@ -52,17 +52,6 @@ describe('an order’s changes', () => {
     expect(await shop.invoices()).toMatchObject([{ DocNumber: '1001', TotalAmt: 114 }])
   })
 
-  it('of a deletion that is taken back before its delivery leave the invoice as it is now', async () => {
-    const { shop, id } = await Shop.openDelivered()
-    await shop.call('DELETE', `/orders/${id}`)
-    await shop.call('PATCH', `/orders/${id}`, { deleted: false, description: 'Again' })
-    await shop.deliver()
-    expect(await shop.changes()).toEqual(['customer', 'create', 'update'])
-    expect(await shop.invoices()).toMatchObject([{ DocNumber: '1001', PrivateNote: 'Again' }])
-    expect(await shop.accounting(id)).toMatchObject({ status: 'synced' })
-    expect(await shop.open()).toEqual([])
-  })
-
   it('of an order that was deleted without them meanwhile make no invoice', async () => {
     const { shop, id } = await Shop.openWithOrder()
     const sent = { deleted: true, accounting_sync_enabled: false }

@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { freshId, mintToken, sql } from '../../support/app.ts'
-import { createRandom } from '../../support/random.ts'
+import { createRandom, type Random } from '../../support/random.ts'
 import { moveTime } from '../../support/time.ts'
 import { Shop } from './shop.ts'
 import { type Account, INVOICE_POST, REALM } from './support.ts'
@@ -29,12 +29,6 @@ const FAULTS = [
   { match: '^POST /v3/company/\\d+/customer', apply: true, destroy: true },
 ]
 
-/** Numbers from 0 to 1 that are the same for the same seed. */
-function seeded(seed: number): () => number {
-  const random = createRandom(seed)
-  return () => random.between(0, 2 ** 32 - 1) / 2 ** 32
-}
-
 interface Order {
   id: number
   number: string
@@ -44,20 +38,20 @@ interface Order {
 /** A company that changes its orders at random, through the API alone; lines are put where no endpoint takes them. */
 class Run {
   readonly shop: Shop
-  readonly random: () => number
+  readonly random: Random
   readonly orders: Order[] = []
   readonly tokens: string[] = []
   readonly clients: number[] = []
   restarts = 0
   private calls = 0
 
-  private constructor(shop: Shop, random: () => number) {
+  private constructor(shop: Shop, random: Random) {
     this.shop = shop
     this.random = random
   }
 
   static async start(seed: number): Promise<Run> {
-    const run = new Run(await Shop.open(), seeded(seed))
+    const run = new Run(await Shop.open(), createRandom(seed))
     for (let each = 0; each < TOKENS; each++) run.tokens.push(await mintToken(run.shop.company.id))
     for (let each = 0; each < 5; each++) {
       const { body } = await run.call('POST', '/clients', { company_name: `Client ${each}`, email: null })
@@ -72,43 +66,37 @@ class Run {
     return response
   }
 
-  draw(below: number): number {
-    return Math.floor(this.random() * below)
-  }
-
   async changeSomething(): Promise<void> {
+    const { random } = this
     const living = this.orders.filter((order) => !order.deleted)
-    const picked = living[this.draw(living.length)]
-    const chance = this.random()
-    if (!picked || chance < 0.25) {
-      const { body } = await this.call('POST', '/orders', {
-        title: `Order ${this.orders.length}`,
-        ...this.fields(true),
-      })
+    if (living.length === 0 || random.chance(0.25)) {
+      const sent = { title: `Order ${this.orders.length}`, ...this.fields(true) }
+      const { body } = await this.call('POST', '/orders', sent)
       this.orders.push({ id: body.project.id, number: body.invoice.number, deleted: false })
-      await this.addLines(body.invoice.id)
-    } else if (chance < 0.35) {
-      picked.deleted = true
-      await this.call('DELETE', `/orders/${picked.id}`)
-    } else {
-      await this.call('PATCH', `/orders/${picked.id}`, this.fields(false))
+      return this.addLines(body.invoice.id)
     }
+    const picked = random.pick(living)
+    picked.deleted = random.chance(0.13)
+    if (picked.deleted) await this.call('DELETE', `/orders/${picked.id}`)
+    else await this.call('PATCH', `/orders/${picked.id}`, this.fields(false))
   }
 
   private fields(isNew: boolean): object {
+    const { random } = this
     return {
-      description: this.draw(5) === 0 ? null : `Text ${this.draw(1_000)}`,
-      deadline: `2026-03-${10 + this.draw(20)}`,
-      tax_id: this.draw(2) * (this.shop.company.id * 100 + 1),
-      discount_amount: this.draw(1_000) / 100,
-      discount_amount_type: this.draw(2) === 0 ? 'percentage' : 'fixed',
-      discount_type: this.draw(2) === 0 ? 'before_tax' : 'after_tax',
-      ...(isNew || this.draw(4) === 0 ? { client_id: this.clients[this.draw(this.clients.length)] } : {}),
+      description: random.chance(0.2) ? null : `Text ${random.between(0, 999)}`,
+      deadline: `2026-03-${random.between(10, 29)}`,
+      tax_id: random.pick([0, this.shop.company.id * 100 + 1]),
+      discount_amount: random.between(0, 999) / 100,
+      discount_amount_type: random.pick(['percentage', 'fixed']),
+      discount_type: random.pick(['before_tax', 'after_tax']),
+      ...((isNew || random.chance(0.25)) && { client_id: random.pick(this.clients) }),
     }
   }
 
   private async addLines(invoiceId: number): Promise<void> {
-    const lines = Array.from({ length: this.draw(4) }, () => [freshId(), this.draw(100) / 4, this.draw(5_000)])
+    const { between } = this.random
+    const lines = Array.from({ length: between(0, 3) }, () => [freshId(), between(0, 99) / 4, between(0, 4_999)])
     await sql(
       `INSERT INTO invoice_items (company_id, id, invoice_id, title, quantity, unit_price_cents, search_text)
        SELECT ?1, json_extract(value, '$[0]'), ?2, 'Tee', json_extract(value, '$[1]'), json_extract(value, '$[2]'), 'tee'
@@ -120,21 +108,19 @@ class Run {
   }
 
   async disturb(): Promise<void> {
+    const { random } = this
     const { world, company } = this.shop
-    await world.spoil(...FAULTS.filter(() => this.random() < 0.12))
-    const chance = this.random()
-    if (chance < 0.1) await world.steer({ action: 'expire_access' })
-    if (chance > 0.05 && chance < 0.3) await this.restart()
-    if (chance > 0.97) await world.steer({ action: 'revoke_grant', realm_id: REALM })
-    if (chance > 0.4 && chance < 0.6) {
-      const linked = await sql<{ id: string }>(
-        'SELECT external_id AS id FROM accounting_links WHERE company_id = ? AND external_id IS NOT NULL ORDER BY order_id',
-        company.id,
-      )
-      const touched = linked[this.draw(linked.length)]
-      const fields = { Memo: 'by hand' }
-      if (touched) await world.steer({ action: 'edit_invoice', realm_id: REALM, id: touched.id, fields })
-    }
+    await world.spoil(...FAULTS.filter(() => random.chance(0.12)))
+    if (random.chance(0.1)) await world.steer({ action: 'expire_access' })
+    if (random.chance(0.25)) await this.restart()
+    if (random.chance(0.03)) await world.steer({ action: 'revoke_grant', realm_id: REALM })
+    const linked = await sql<{ id: string }>(
+      'SELECT external_id AS id FROM accounting_links WHERE company_id = ? AND external_id IS NOT NULL ORDER BY order_id',
+      company.id,
+    )
+    if (linked.length === 0 || random.chance(0.8)) return
+    const fields = { Memo: 'by hand' }
+    await world.steer({ action: 'edit_invoice', realm_id: REALM, id: random.pick(linked).id, fields })
   }
 
   private async restart(): Promise<void> {
@@ -146,7 +132,7 @@ class Run {
   async reconnectIfStopped(): Promise<void> {
     const connection = await this.shop.connection()
     if (connection?.stopped_for == null) return
-    await this.shop.reconnect(`refresh-${REALM}-${this.draw(1e9)}`)
+    await this.shop.reconnect(`refresh-${REALM}-${this.random.between(0, 1e9)}`)
   }
 }
 
@@ -184,9 +170,9 @@ describe('500 random changes of orders through the service under random failures
       await run.changeSomething()
       if (turn % 3 > 0) continue
       await run.disturb()
-      if (run.random() < 0.5) await shop.passTime()
+      if (run.random.chance(0.5)) await shop.passTime()
       await shop.deliver()
-      if (run.random() < 0.3) await run.reconnectIfStopped()
+      if (run.random.chance(0.3)) await run.reconnectIfStopped()
     }
     await shop.world.spoil()
     for (let round = 0; round < 30 && (await shop.open()).length > 0; round++) {

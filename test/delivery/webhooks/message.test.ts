@@ -32,13 +32,6 @@ describe('rotateSecret', () => {
 })
 
 describe('nextAttemptAt', () => {
-  it('spreads nine retries over three days', () => {
-    const pauses = Array.from({ length: 9 }, (_, index) => nextAttemptAt(index + 1, 0, 0) ?? 0)
-    expect(pauses.reduce((sum, pause) => sum + pause, 0) / 3_600_000).toBeCloseTo(75.58, 1)
-    expect(pauses).toEqual([...pauses].sort((a, b) => a - b))
-    expect(nextAttemptAt(10, 0, 0)).toBeNull()
-  })
-
   it('adds at most a tenth at random', () => {
     expect([nextAttemptAt(2, 1_000, 0), nextAttemptAt(2, 1_000, 1)]).toEqual([301_000, 331_000])
   })
