@@ -94,7 +94,7 @@ describe('names', () => {
       fc.property(
         fc.string({ unit: fc.oneof(fc.constantFrom('\ud800', '\udc00', '/', 'é'), fc.string()) }),
         (filename) => {
-          const [plan] = planAttachments([message('m', { filename })], [], [], MAILBOX)
+          const [plan] = plansOf([message('m', { filename })])
           if (!plan || !('fileName' in plan)) return
           const read = presignUpload.body.safeParse({ fileName: plan.fileName, size: 1 })
           expect(read.data?.fileName === plan.fileName).toBe(true)
@@ -104,7 +104,7 @@ describe('names', () => {
   })
 
   it('truncates a name too long for a key at a character boundary before its extension', () => {
-    const [plan] = planAttachments([message('m', { filename: `${'ж'.repeat(300)}.png` })], [], [], MAILBOX)
+    const [plan] = plansOf([message('m', { filename: `${'ж'.repeat(300)}.png` })])
     const name = plan && 'fileName' in plan ? plan.fileName : ''
     expect(name).toMatch(/^ж{100,}~[0-9a-f]{16}\.png$/)
     expect(new TextEncoder().encode(name).length).toBeLessThanOrEqual(255)
@@ -113,6 +113,7 @@ describe('names', () => {
 
 describe('planAttachments', () => {
   const stored = { filename: 'a.pdf', storage_key: `${FOLDER}/a.pdf` }
+  const storedWithId = { ...stored, mail_attachment_id: '1' }
 
   it.each<[string, Attachment, Attachment, string[], string]>([
     ['its own key is listed', stored, { filename: 'b.pdf' }, ['a.pdf'], 'already_stored'],
@@ -121,44 +122,20 @@ describe('planAttachments', () => {
     ['the stored match has a key that is not listed', { filename: 'a.pdf' }, stored, [], 'upload'],
     ['the file is listed but no key is stored', { filename: 'a.pdf' }, { filename: 'a.pdf' }, ['a.pdf'], 'upload'],
     ['another name', { filename: 'b.pdf' }, stored, ['a.pdf'], 'upload'],
-    [
-      'one id, another name',
-      { filename: 'b', mail_attachment_id: '1' },
-      { ...stored, mail_attachment_id: '1' },
-      ['a.pdf'],
-      'already_stored',
-    ],
-    [
-      'one name, another id',
-      { filename: 'a.pdf', mail_attachment_id: '2' },
-      { ...stored, mail_attachment_id: '1' },
-      ['a.pdf'],
-      'already_stored',
-    ],
-    [
-      'one name, only one has an id',
-      { filename: 'a.pdf', mail_attachment_id: '1' },
-      stored,
-      ['a.pdf'],
-      'already_stored',
-    ],
+    ['one id, another name', { filename: 'b', mail_attachment_id: '1' }, storedWithId, ['a.pdf'], 'already_stored'],
+    ['one name, another id', { filename: 'a.pdf', mail_attachment_id: '2' }, storedWithId, ['a.pdf'], 'already_stored'],
+    ['one name, only one id', { filename: 'a.pdf', mail_attachment_id: '1' }, stored, ['a.pdf'], 'already_stored'],
     ['no name', { mime_type: 'image/png' }, stored, ['a.pdf'], 'nameless'],
     ['too large', { filename: 'b', size_bytes: 157_286_401 }, stored, ['a.pdf'], 'too_large'],
     ['of the maximum size', { filename: 'b', size_bytes: 157_286_400 }, stored, ['a.pdf'], 'upload'],
   ])('plans an attachment for the case: %s', (_name, attachment, storedAttachment, listed, action) => {
-    const [plan] = planAttachments(
-      [message('m', attachment)],
-      [message('m', storedAttachment)],
-      filesOf(listed),
-      MAILBOX,
-    )
+    const [plan] = plansOf([message('m', attachment)], [message('m', storedAttachment)], listed)
     expect(actionOf(plan)).toBe(action)
   })
 
   it('never assigns the name of a later attachment to an earlier one', () => {
     const messages = [message('m1', { filename: 'a.pdf' }), message('m2', stored)]
-    const plans = planAttachments(messages, [], filesOf(['a.pdf']), MAILBOX)
-    expect(plans).toMatchObject([
+    expect(plansOf(messages, [], ['a.pdf'])).toMatchObject([
       { fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) },
       { outcome: { status: 'already_stored' } },
     ])
@@ -167,20 +144,15 @@ describe('planAttachments', () => {
   it('does not match an id with the same id of another message', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'part-2' }
     const storedMessages = [message('old', { ...part, storage_key: `${FOLDER}/a.pdf` })]
-    const plans = planAttachments([message('new', part)], storedMessages, filesOf(['a.pdf']), MAILBOX)
-    expect(plans[0]).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) })
+    const [plan] = plansOf([message('new', part)], storedMessages, ['a.pdf'])
+    expect(plan).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) })
   })
 
   it('matches an id across messages without ids', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
     const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
-    const plans = planAttachments(
-      [message(undefined), message(undefined, part)],
-      storedMessages,
-      filesOf(['a.pdf']),
-      MAILBOX,
-    )
-    expect(actionOf(plans[0])).toBe('already_stored')
+    const [plan] = plansOf([message(undefined), message(undefined, part)], storedMessages, ['a.pdf'])
+    expect(actionOf(plan)).toBe('already_stored')
   })
 
   it('preserves the key when the mailbox changes its ids', () => {
@@ -215,8 +187,8 @@ describe('planAttachments', () => {
   it('ignores values that are no attachments', () => {
     const odd = { id: 'm', attachments: [null, 'x', { filename: 'a' }] } as unknown as Message
     const none = { id: 'n', attachments: 'many' } as unknown as Message
-    expect(planAttachments([odd, none], [none, odd], [], MAILBOX)).toHaveLength(1)
-    expect(withStorageKeys([odd, none], planAttachments([odd, none], [odd], [], MAILBOX), [])).toEqual([odd, none])
+    expect(plansOf([odd, none], [none, odd])).toHaveLength(1)
+    expect(withStorageKeys([odd, none], plansOf([odd, none], [odd]), [])).toEqual([odd, none])
   })
 })
 
@@ -265,6 +237,19 @@ describe('for any thread', () => {
         expect(carryOut(messages, first.messages, first.files)).toEqual({ ...first, uploaded: [] })
       }),
     )
+  })
+
+  const one = (filename: string, mail_attachment_id: string) => ({ filename, mail_attachment_id })
+  it.each<[string, Message[]]>([
+    ['a name that ends in a space', [message('m', one('logo.png ', 'a'))]],
+    [
+      'numbers of parts in messages without ids',
+      [message(undefined, one('a', '2')), message(undefined, one('b', '2'))],
+    ],
+    ['an id that two attachments have', [message('m', one('a', '2'), one('a', '2'))]],
+  ])('a second run uploads and changes nothing with %s', (_name, messages) => {
+    const first = carryOut(messages, [], [])
+    expect(carryOut(messages, first.messages, first.files)).toEqual({ ...first, uploaded: [] })
   })
 
   it('stored attachments keep their keys and bytes when messages are added, removed or reordered', () => {
@@ -332,6 +317,9 @@ function filesOf(names: string[]): OrderFile[] {
   }))
 }
 
+const plansOf = (messages: Message[], storedMessages: Message[] = [], listed: string[] = []) =>
+  planAttachments(messages, storedMessages, filesOf(listed), MAILBOX)
+
 /** Executes the plan as a run would, without a network. */
 function carryOut(messages: Message[], storedMessages: Message[], files: OrderFile[], account = MAILBOX) {
   const plans = planAttachments(messages, storedMessages, files, account)
@@ -357,15 +345,3 @@ function isFirstOfItsId(each: { mail_attachment_id?: string }, index: number, al
   const id = each.mail_attachment_id
   return id === undefined || all.findIndex((other) => other.mail_attachment_id === id) === index
 }
-
-describe('a second run uploads nothing again', () => {
-  const one = (filename: string, mail_attachment_id: string) => ({ filename, mail_attachment_id })
-  it.each<[string, Message[]]>([
-    ['a name that ends in a space', [{ id: 'm', attachments: [one('logo.png ', 'a')] }]],
-    ['numbers of parts in messages without ids', [{ attachments: [one('a', '2')] }, { attachments: [one('b', '2')] }]],
-    ['an id that two attachments have', [{ id: 'm', attachments: [one('a', '2'), one('a', '2')] }]],
-  ])('with %s', (_name, messages) => {
-    const first = carryOut(messages, [], [])
-    expect(carryOut(messages, first.messages, first.files)).toEqual({ ...first, uploaded: [] })
-  })
-})

@@ -107,16 +107,12 @@ export function makeOrder(fields: Partial<Fields> = {}): InvoiceSource {
     discount_hundredths: 0,
     discount_amount_type: 'percentage' as const,
     discount_type: 'before_tax' as const,
-    client: makeClient(),
+    client: { id: 1, company_name: 'Acme', email: 'ann@acme.test', accounting_customer_id: null },
     tax: { rate: 8.25, accounting_tax_code_id: null },
     items: [makeLine()],
     ...fields,
   }
   return { project: rest, invoice: rest, client, tax, items }
-}
-
-function makeClient(company_name = 'Acme'): InvoiceSource['client'] {
-  return { id: 1, company_name, email: 'ann@acme.test', accounting_customer_id: null }
 }
 
 export const ACME = ['Acme', 'ann@acme.test'] as const
