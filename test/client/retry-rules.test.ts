@@ -22,51 +22,35 @@ describe('the rules', () => {
   })
 
   it.each([
-    [0, null, null, 125],
-    [429, null, 7, 7000],
-    [429, null, null, 125],
-    [429, null, 121, null],
-    [429, null, 9_999_999_999, null],
-    [503, null, 2, 2000],
-    [503, null, null, 125],
-    [503, null, 0, 125],
-    [409, 'idempotency_key_in_use', 1, 1000],
-    [409, 'integration_missing', 1, null],
-    [500, null, null, 125],
-    [502, 'supplier_unavailable', null, 125],
-    [502, 'supplier_rejected_credentials', null, null],
-    [409, 'credentials_unreadable', null, null],
-    [504, null, null, 125],
-    [520, null, null, 125],
-    [530, null, 3, 3000],
-    [408, null, null, 125],
-    [200, null, null, null],
-    [400, null, 1, null],
-    [412, 'version_mismatch', null, null],
-    [410, 'cursor_expired', null, null],
+    [0, null, null, 125, null],
+    [429, null, 7, 7000, 7000],
+    [429, null, null, 125, 125],
+    [429, null, 121, null, null],
+    [429, null, 9_999_999_999, null, null],
+    [503, null, 2, 2000, 2000],
+    [503, null, null, 125, null],
+    [503, null, 0, 125, 125],
+    [409, 'idempotency_key_in_use', 1, 1000, 1000],
+    [409, 'integration_missing', 1, null, null],
+    [500, null, null, 125, null],
+    [502, null, null, 125, null],
+    [502, 'supplier_unavailable', null, 125, null],
+    [502, 'supplier_rejected_credentials', null, null, null],
+    [409, 'credentials_unreadable', null, null, null],
+    [504, null, null, 125, null],
+    [520, null, null, 125, null],
+    [530, null, 3, 3000, null],
+    [408, null, null, 125, null],
+    [200, null, null, null, null],
+    [400, null, 1, null, null],
+    [412, 'version_mismatch', null, null, null],
+    [410, 'cursor_expired', null, null, null],
   ])(
-    'for %i with reason %j and Retry-After %j choose a delay of %j ms',
-    (status, reason, retryAfterSeconds, delayMs) => {
+    'for %i with reason %j and Retry-After %j choose a delay of %j ms, and for a PUT with a condition %j',
+    (status, reason, retryAfterSeconds, delayMs, ofConditionalPut) => {
       const error = new ApiError({ status, code: 'x', message: 'x', details: { reason }, retryAfterSeconds })
       expect(chooseDelayMs(error, 0, 0)).toBe(delayMs)
-    },
-  )
-
-  it.each([
-    [429, 7, 7000],
-    [503, 2, 2000],
-    [503, null, null],
-    [500, null, null],
-    [502, null, null],
-    [504, null, null],
-    [520, null, null],
-    [408, null, null],
-    [0, null, null],
-  ])(
-    'for a PUT with a condition, %i and Retry-After %j choose a delay of %j ms',
-    (status, retryAfterSeconds, delayMs) => {
-      const error = new ApiError({ status, code: 'x', message: 'x', retryAfterSeconds })
-      expect(chooseDelayMs(error, 0, 0, { isUnrepeatable: true })).toBe(delayMs)
+      expect(chooseDelayMs(error, 0, 0, { isUnrepeatable: true })).toBe(ofConditionalPut)
     },
   )
 
