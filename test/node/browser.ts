@@ -1,8 +1,9 @@
 import { access, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import axe from 'axe-core'
-import { type Browser, chromium, type Locator, type Page } from 'playwright-core'
-import { expect } from 'vitest'
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
+import { type RunningDev, startDev } from './start-dev.ts'
 
 export const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 const PROBE = join(import.meta.dirname, 'page-probe.js')
@@ -26,6 +27,34 @@ export function browserSuite(title: string): string {
 export function launchBrowser(): Promise<Browser> {
   const args = ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage']
   return chromium.launch({ executablePath: CHROMIUM, args })
+}
+
+/** `npm run dev` and a browser, from the first test of a suite to its last. */
+export function useBrowser() {
+  let dev: RunningDev
+  let browser: Browser
+  beforeAll(async () => {
+    dev = await startDev()
+    browser = await launchBrowser()
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await dev?.stop()
+  })
+  return {
+    get dev() {
+      return dev
+    },
+    get browser() {
+      return browser
+    },
+    /** A page in a context of its own, which ends with the test. */
+    async newPage(options: BrowserContextOptions = {}) {
+      const page = await browser.newPage(options)
+      onTestFinished(() => page.close())
+      return page
+    },
+  }
 }
 
 /** Every page is looked at wide and narrow, light and dark. */

@@ -1,44 +1,30 @@
-import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Locator, Page } from 'playwright-core'
+import { beforeAll, describe, expect, it } from 'vitest'
 import committed from '../../src/site/reference/openapi.json' with { type: 'json' }
 import {
   browserSuite,
   checkLook,
   hasChromium,
   LOOKS,
-  launchBrowser,
   listAxeFindings,
   listPale,
   readViolations,
+  useBrowser,
   watchPage,
 } from './browser.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
 
 describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
-  let dev: RunningDev
-  let browser: Browser
-
-  beforeAll(async () => {
-    dev = await startDev()
-    browser = await launchBrowser()
-  }, 180_000)
-
-  afterAll(async () => {
-    await browser?.close()
-    await dev?.stop()
-  }, 30_000)
+  const open = useBrowser()
 
   describe.each(LOOKS)('$width px wide, $scheme', ({ width, scheme }) => {
-    let context: BrowserContext
     let page: Page
     let problems: string[]
 
     beforeAll(async () => {
-      context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme })
-      ;({ page, problems } = await openPage(context, dev.url))
-    }, 60_000)
-
-    afterAll(() => context?.close())
+      const context = await open.browser.newContext({ viewport: { width, height: 900 }, colorScheme: scheme })
+      page = await context.newPage()
+      problems = await openPage(page, open.dev.url)
+    })
 
     const look = (name: string, part: Page | Locator = page) =>
       checkLook(page, problems, { width, scheme, folder: 'page', name, part })
@@ -58,13 +44,14 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await showAtTop(page, '#createOrder')
       await look('operation')
       expect(await page.locator('#createOrder .response pre').innerText()).toContain('"invoice_items"')
-    }, 60_000)
+    })
 
     it.each(['first-request', 'monitoring', 'costs'])('shows the guide %s in the same look', async (name) => {
-      const guide = await openPage(context, `${dev.url}/guides/${name}`)
-      await checkLook(guide.page, guide.problems, { width, scheme, folder: 'guides', name })
-      expect(await listAxeFindings(guide.page)).toEqual([])
-      await guide.page.close()
+      const guide = await page.context().newPage()
+      const problems = await openPage(guide, `${open.dev.url}/guides/${name}`)
+      await checkLook(guide, problems, { width, scheme, folder: 'guides', name })
+      expect(await listAxeFindings(guide)).toEqual([])
+      await guide.close()
     })
 
     it('folds the fields of responses, errors and generic headers away', async () => {
@@ -77,7 +64,7 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await showAtTop(page, '#updateOrder')
       await look('open')
       await page.evaluate(`for (const details of document.querySelectorAll('details')) details.open = false`)
-    }, 90_000)
+    })
 
     it('shows the examples of the chosen language, in every operation and after a reload', async () => {
       const tabs = page.locator('#createClient [role=tab]')
@@ -92,8 +79,8 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await page.reload()
       expect(await page.locator('#listOrders .request pre:visible').innerText()).toContain('requests.get(')
       await tabs.last().press('ArrowRight')
-      expect(await code.innerText()).toContain(`curl -X POST '${dev.url}/api/v1/clients'`)
-    }, 60_000)
+      expect(await code.innerText()).toContain(`curl -X POST '${open.dev.url}/api/v1/clients'`)
+    })
 
     it('finds sections by the words in them', async () => {
       const links = page.locator('#links a:visible')
@@ -117,7 +104,7 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await expectInView(page, '#guide-retries')
       await page.locator('#search').press('Escape')
       expect(await page.locator('#found').innerText()).toBe('')
-    }, 60_000)
+    })
 
     it('sends a request with a token that is kept for the tab only', async () => {
       const operation = page.locator('#listClients')
@@ -131,15 +118,15 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
       await page.locator('#token').fill('wrong')
       await page.getByRole('button', { name: 'Authorize' }).click()
       expect(await status.innerText()).toContain('64 hexadecimal characters')
-      await page.locator('#token').fill(dev.token)
+      await page.locator('#token').fill(open.dev.token)
       await page.getByRole('button', { name: 'Authorize' }).click()
       await expect.poll(() => status.innerText()).toBe(authorized)
 
       await page.reload()
       await expect.poll(() => status.innerText()).toBe(authorized)
-      expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).not.toContain(dev.token)
-      const other = await context.newPage()
-      await other.goto(dev.url)
+      expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).not.toContain(open.dev.token)
+      const other = await page.context().newPage()
+      await other.goto(open.dev.url)
       expect(await other.locator('#authorize [role=status]').innerText()).toBe('Kept for this tab only.')
       await other.close()
 
@@ -153,13 +140,13 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
 
       await page.getByRole('button', { name: 'Forget' }).click()
       expect(await page.evaluate('sessionStorage.length')).toBe(0)
-    }, 90_000)
+    })
   })
 
   it('sends the path, query, headers and body of a form', async () => {
-    const context = await browser.newContext()
-    const { page } = await openPage(context, dev.url)
-    await page.evaluate(`sessionStorage.setItem('api-token', '${dev.token}')`)
+    const page = await open.newPage()
+    await openPage(page, open.dev.url)
+    await page.evaluate(`sessionStorage.setItem('api-token', '${open.dev.token}')`)
     await page.reload()
     const operation = page.locator('#updateClient')
     await operation.getByRole('button', { name: 'Try it' }).click()
@@ -169,55 +156,47 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
     await operation.getByRole('button', { name: 'Send' }).click()
     expect(new URL((await request).url()).pathname).toBe('/api/v1/clients/ruth%40harbor-rowing-club.example')
     await expect.poll(() => operation.locator('.result').innerText()).toContain('"phone": "(555) 018-9999"')
-    await context.close()
-  }, 60_000)
+  })
 
   it('shows its first content before a script has come, and all of it without scripts', async () => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
+    const page = await open.newPage({ viewport: { width: 1280, height: 900 } })
     const held: string[] = []
-    await context.route(/\.js$/, (route) => void held.push(route.request().url()))
-    const page = await context.newPage()
-    await page.goto(dev.url, { waitUntil: 'commit' })
+    await page.route(/\.js$/, (route) => void held.push(route.request().url()))
+    await page.goto(open.dev.url, { waitUntil: 'commit' })
     await page.locator('main section').first().waitFor()
     const painted = `performance.getEntriesByName('first-contentful-paint').length`
     await expect.poll(() => page.evaluate(painted)).toBe(1)
     expect(held).not.toEqual([])
-    await context.close()
 
-    const without = await browser.newContext({ javaScriptEnabled: false })
-    const plain = await without.newPage()
-    await plain.goto(`${dev.url}/#createOrder`)
+    const plain = await open.newPage({ javaScriptEnabled: false })
+    await plain.goto(`${open.dev.url}/#createOrder`)
     expect(await plain.locator('#createOrder').innerText()).toContain('curl -X POST')
-    await without.close()
-  }, 60_000)
+  })
 
   it('follows a link to a group of operations', async () => {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 900 } })
-    const { page } = await openPage(context, `${dev.url}/#tag-orders`)
+    const page = await open.newPage({ viewport: { width: 1280, height: 900 } })
+    await openPage(page, `${open.dev.url}/#tag-orders`)
     await expectInView(page, '#tag-orders')
-    await context.close()
-  }, 60_000)
+  })
 
   it('fails these checks with pale text, an overflow or an inline script', async () => {
-    const context = await browser.newContext({ viewport: { width: 390, height: 844 } })
-    const { page } = await openPage(context, dev.url)
+    const page = await open.newPage({ viewport: { width: 390, height: 844 } })
+    await openPage(page, open.dev.url)
     await page.evaluate(`document.querySelector('#overview p').style.color = '#8a8a8a'`)
     await page.evaluate(`document.querySelector('.operation').style.width = '500px'`)
     await page.evaluate(`document.body.append(Object.assign(document.createElement('script'), { text: 'void 0' }))`)
     expect(await listPale(page)).toEqual([expect.stringMatching(/^A JSON API .*: 3\.45$/)])
     expect(await page.evaluate('probe.listOverflows()')).toContainEqual(expect.stringMatching(/^SECTION operation/))
     expect(await readViolations(page)).toEqual(['script-src-elem inline'])
-    await context.close()
-  }, 60_000)
+  })
 })
 
-/** The page once its operations are visible, and the problems that the browser reports. */
-async function openPage(context: BrowserContext, url: string): Promise<{ page: Page; problems: string[] }> {
-  const page = await context.newPage()
+/** Shows a page with its operations. @returns the problems that the browser reports */
+async function openPage(page: Page, url: string): Promise<string[]> {
   const problems = await watchPage(page, url)
   await page.goto(url)
   await page.locator('main section').first().waitFor()
-  return { page, problems }
+  return problems
 }
 
 async function showAtTop(page: Page, selector: string): Promise<void> {

@@ -1,18 +1,17 @@
-import type { Browser, BrowserContext, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { Page } from 'playwright-core'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { adminContracts } from '../support/endpoints.ts'
 import {
   browserSuite,
   checkLook,
   hasChromium,
   LOOKS,
-  launchBrowser,
   listAxeFindings,
   listPale,
+  useBrowser,
   watchPage,
 } from './browser.ts'
 import { RESPONSES } from './settings-states.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
 
 /** The webhook whose deliveries are among the responses. */
 const ENDPOINT = 'we_0123456789abcdef03'
@@ -37,23 +36,11 @@ it.each(Object.keys(RESPONSES))('has the response of %s as the contract describe
 })
 
 describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings'), () => {
-  let dev: RunningDev
-  let browser: Browser
+  const open = useBrowser()
 
-  beforeAll(async () => {
-    dev = await startDev()
-    browser = await launchBrowser()
-  }, 300_000)
-
-  afterAll(async () => {
-    await browser?.close()
-    await dev?.stop()
-  }, 30_000)
-
-  /** The settings with every state in them. */
-  async function openSettings(context: BrowserContext): Promise<{ page: Page; problems: string[] }> {
-    const page = await context.newPage()
-    const problems = await watchPage(page, dev.url)
+  /** Gives the settings every state. @returns the problems that the browser reports */
+  async function openSettings(page: Page): Promise<string[]> {
+    const problems = await watchPage(page, open.dev.url)
     await page.route('**/admin/v1/**', async (route) => {
       const { pathname, searchParams } = new URL(route.request().url())
       const path = pathname
@@ -71,51 +58,44 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
       const data = response.data?.filter((each) => state === null || each.state === state)
       return route.fulfill({ json: { ...response, ...(data && { data }) } })
     })
-    return { page, problems }
+    return problems
   }
 
   async function openView(page: Page, id: string): Promise<void> {
     // Another hash alone would not load the page again.
     await page.goto('about:blank')
-    await page.goto(`${dev.url}/settings#${id}`)
+    await page.goto(`${open.dev.url}/settings#${id}`)
     await page.locator('.view:not([aria-busy])').waitFor()
     expect(await page.getByRole('alert').allInnerTexts()).toEqual([])
   }
 
   describe.each(LOOKS)('$width px wide, $scheme', (look) => {
-    let context: BrowserContext
     let page: Page
     let problems: string[]
 
     beforeAll(async () => {
-      context = await browser.newContext({ viewport: { width: look.width, height: 900 }, colorScheme: look.scheme })
-      ;({ page, problems } = await openSettings(context))
-    }, 60_000)
+      page = await open.browser.newPage({ viewport: { width: look.width, height: 900 }, colorScheme: look.scheme })
+      problems = await openSettings(page)
+    })
 
-    afterAll(() => context?.close())
-
-    it.each(VIEWS)(
-      'of %s has contrast and no overflow, and axe-core finds nothing',
-      async (id, form) => {
-        problems.length = 0
-        await openView(page, id)
-        await checkLook(page, problems, { ...look, folder: 'settings', name: id })
-        for (const summary of await page.locator('summary').all()) await summary.click()
-        expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(look.width)
-        expect(await listAxeFindings(page)).toEqual([])
-        if (!form) return
-        await page.getByRole('button', { name: form }).first().click()
-        const dialog = page.getByRole('dialog')
-        await checkLook(page, problems, { ...look, folder: 'settings', name: `${id}-form`, part: dialog })
-        expect(await listAxeFindings(page)).toEqual([])
-      },
-      90_000,
-    )
+    it.each(VIEWS)('of %s has contrast and no overflow, and axe-core finds nothing', async (id, form) => {
+      problems.length = 0
+      await openView(page, id)
+      await checkLook(page, problems, { ...look, folder: 'settings', name: id })
+      for (const summary of await page.locator('summary').all()) await summary.click()
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(look.width)
+      expect(await listAxeFindings(page)).toEqual([])
+      if (!form) return
+      await page.getByRole('button', { name: form }).first().click()
+      const dialog = page.getByRole('dialog')
+      await checkLook(page, problems, { ...look, folder: 'settings', name: `${id}-form`, part: dialog })
+      expect(await listAxeFindings(page)).toEqual([])
+    })
   })
 
-  it.each([375, 768, 1280, 1920])('fits into %i px', { timeout: 90_000 }, async (width) => {
-    const context = await browser.newContext({ viewport: { width, height: 900 } })
-    const { page } = await openSettings(context)
+  it.each([375, 768, 1280, 1920])('fits into %i px', async (width) => {
+    const page = await open.newPage({ viewport: { width, height: 900 } })
+    await openSettings(page)
     for (const [id] of VIEWS) {
       await openView(page, id)
       expect([id, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([id, width])
@@ -123,12 +103,11 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
       const cut = "[...document.querySelectorAll('.scroll')].filter((one) => one.scrollWidth > one.clientWidth).length"
       if (width >= 1280) expect([id, await page.evaluate(cut)]).toEqual([id, 0])
     }
-    await context.close()
   })
 
   it('switches between the companies of a person, whose address names the chosen one', async () => {
-    const context = await browser.newContext()
-    const { page } = await openSettings(context)
+    const page = await open.newPage()
+    await openSettings(page)
     const requested: string[] = []
     page.on('request', (request) => requested.push(new URL(request.url()).pathname))
     await openView(page, 'tokens')
@@ -141,23 +120,21 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
     expect(await page.getByLabel('Company').locator('option:checked').innerText()).toBe('Harbor Print & Stitch')
     await page.goBack()
     await expect.poll(() => page.getByLabel('Company').inputValue()).toBe('1')
-    await context.close()
-  }, 60_000)
+  })
 
   it('keeps the chosen view behind the link that skips the navigation', async () => {
-    const context = await browser.newContext()
-    const { page } = await openSettings(context)
+    const page = await open.newPage()
+    await openSettings(page)
     await openView(page, 'usage')
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     expect(await page.evaluate('document.activeElement.id')).toBe('content')
     expect(await page.getByRole('heading', { level: 1 }).innerText()).toBe('Usage')
-    await context.close()
-  }, 60_000)
+  })
 
   it('fails these checks with an unnamed button, pale text or an overflow', async () => {
-    const context = await browser.newContext({ viewport: { width: 390, height: 844 } })
-    const { page } = await openSettings(context)
+    const page = await open.newPage({ viewport: { width: 390, height: 844 } })
+    await openSettings(page)
     await openView(page, 'tokens')
     await page.evaluate(`document.querySelector('.view button').replaceChildren()`)
     expect(await listAxeFindings(page)).toEqual([expect.stringMatching(/^button-name /)])
@@ -165,6 +142,5 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
     await page.evaluate(`document.querySelector('.list').style.width = '500px'`)
     expect(await listPale(page)).toEqual([expect.stringMatching(/^A program that calls the API .*: 3\.45$/)])
     expect(await page.evaluate('probe.listOverflows()')).toContainEqual(expect.stringMatching(/^UL list/))
-    await context.close()
-  }, 60_000)
+  })
 })

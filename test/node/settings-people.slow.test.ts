@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { exportJWK, generateKeyPair, SignJWT } from 'jose'
 import type { Browser, Page } from 'playwright-core'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
 import { makeStateFolder } from './cli-support.ts'
@@ -36,14 +36,14 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     browser = await launchBrowser()
     await addMember('owner@shop.example', 'owner')
     await addMember('developer@shop.example', 'developer')
-  }, 300_000)
+  })
 
   afterAll(async () => {
     await browser?.close()
     keys?.close()
     await worker?.stop()
     await rm(state, { recursive: true, force: true })
-  }, 30_000)
+  })
 
   async function addMember(email: string, role: string): Promise<void> {
     const { ADMIN_TOKEN } = readDevVars()
@@ -67,8 +67,8 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
   /** The settings as a person's browser opens them, behind the sign-in that adds its assertion. */
   async function openAs(assertion: string, path = '/settings'): Promise<Page> {
     const headers = { 'cf-access-jwt-assertion': assertion }
-    const context = await browser.newContext({ extraHTTPHeaders: headers })
-    const page = await context.newPage()
+    const page = await browser.newPage({ extraHTTPHeaders: headers })
+    onTestFinished(() => page.close())
     await page.goto(`${worker.url}${path}`)
     await page.locator('h1').waitFor()
     return page
@@ -79,15 +79,13 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     const alert = page.getByRole('alert')
     await alert.waitFor()
     expect(await alert.innerText()).toMatch(/stranger@elsewhere\.example[\s\S]*Request [0-9a-f-]{36}/)
-    await page.context().close()
-  }, 60_000)
+  })
 
   it('ask for a new sign-in where the assertion is for another application', async () => {
     const page = await openAs(await sign('owner@shop.example', 'another'))
     await page.getByText('Your session has ended.').waitFor()
     expect(await page.content()).not.toContain('Ridgeline')
-    await page.context().close()
-  }, 60_000)
+  })
 
   it('let owners manage the members', async () => {
     const page = await openAs(await sign('Owner@Shop.example'), '/settings#members')
@@ -110,8 +108,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     expect(await page.getByRole('row').nth(1).innerText()).toMatch(
       /members\.delete\s+new@shop\.example\s+owner@shop\.example/,
     )
-    await page.context().close()
-  }, 60_000)
+  })
 
   it('show developers neither members nor changes of integrations', async () => {
     const page = await openAs(await sign('developer@shop.example'), '/settings#members')
@@ -120,6 +117,5 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of people'), 
     await page.getByRole('link', { name: 'Integrations' }).click()
     await page.getByText('Owners can change them.').waitFor()
     expect(await page.getByRole('button', { name: /Edit|Set up|Test/ }).count()).toBe(0)
-    await page.context().close()
-  }, 60_000)
+  })
 })

@@ -1,45 +1,38 @@
 import type { Page } from 'playwright-core'
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
-import { browserSuite, hasChromium, readViolations } from './browser.ts'
+import { browserSuite, hasChromium } from './browser.ts'
 import { listen } from './listen.ts'
-import { openSettings, requestStatus, type SettingsPage } from './settings-page.ts'
+import { useSettings } from './settings-page.ts'
 import { RESPONSES } from './settings-states.ts'
 
 /** Within which a revoked token is refused. */
 const REVOCATION_MS = 30_000
 
 describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
-  let settings: SettingsPage
+  const settings = useSettings()
+  const { button, row, dialog, listProblems, requestStatus } = settings
   let page: Page
 
-  beforeAll(async () => {
-    settings = await openSettings()
-    page = settings.page
-  }, 300_000)
-
   beforeEach(async () => {
-    settings.problems.length = 0
+    page = settings.page
     await page.unrouteAll()
     await settings.open('tokens')
-  }, 30_000)
-
-  afterAll(() => settings?.close(), 30_000)
-
-  const button = (name: string) => settings.button(name)
-  const row = (name: string) => settings.row(name)
-  const dialog = () => settings.dialog
-  const listProblems = async () => [...settings.problems, ...(await readViolations(page))]
+  })
 
   const expectRefused = (token: string) =>
-    expect.poll(() => requestStatus(settings.dev, token), { timeout: REVOCATION_MS, interval: 500 }).toBe(401)
+    expect.poll(() => requestStatus(token), { timeout: REVOCATION_MS, interval: 500 }).toBe(401)
 
-  /** Creates a token that may read clients. @returns it */
-  async function createToken(name: string): Promise<string> {
+  /** Sends the form of a new token, that may read clients. */
+  async function requestToken(name: string): Promise<void> {
     await button('New token').click()
     await dialog().getByLabel('Name').fill(name)
     await dialog().getByLabel('clients:read').check()
     await button('Create token').click()
+  }
+
+  async function createToken(name: string): Promise<string> {
+    await requestToken(name)
     const token = await dialog().getByLabel(`Token of ${name}`).inputValue()
     await button('Done').click()
     await row(name).waitFor()
@@ -60,7 +53,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.goBack()
     await page.getByRole('heading', { level: 1, name: 'Members' }).waitFor()
     expect(await listProblems()).toEqual([])
-  }, 60_000)
+  })
 
   it('show what the company stores, and the part of its quotas', async () => {
     const { ADMIN_TOKEN } = readDevVars()
@@ -78,7 +71,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     expect(stored_bytes).toBeGreaterThan(0)
     expect(beside('Stored mail')).toBe(`${megabytes(mail_bytes)} MB (${(mail_bytes / 100_000).toFixed(1)}%)`)
     expect(beside('Other stored data')).toBe(`${megabytes(stored_bytes)} MB (${(stored_bytes / 50_000).toFixed(1)}%)`)
-  }, 60_000)
+  })
 
   it('make a token that is shown once, use it, rotate it and revoke it, with the keyboard alone', async () => {
     await button('New token').focus()
@@ -109,8 +102,8 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await row('Keyboard').getByText('Never used').waitFor()
     expect(await page.evaluate('document.activeElement.tagName')).toBe('H1')
 
-    expect(await requestStatus(settings.dev, token)).toBe(200)
-    expect(await requestStatus(settings.dev, token, '/clients', 'POST')).toBe(403)
+    expect(await requestStatus(token)).toBe(200)
+    expect(await requestStatus(token, '/clients', 'POST')).toBe(403)
     await page.reload()
     await row('Keyboard').waitFor()
     expect(await page.content()).not.toContain(token)
@@ -126,7 +119,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     const next = await secret.inputValue()
     await button('Done').click()
     expect(next).not.toBe(token)
-    expect([await requestStatus(settings.dev, token), await requestStatus(settings.dev, next)]).toEqual([200, 200])
+    expect([await requestStatus(token), await requestStatus(next)]).toEqual([200, 200])
 
     await expect.poll(() => row('Keyboard').count()).toBe(2)
     for (let left = 2; left > 0; left -= 1) {
@@ -138,7 +131,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await Promise.all([expectRefused(token), expectRefused(next)])
     expect(await row('Keyboard').first().innerText()).toContain('Revoked')
     expect(await listProblems()).toEqual([])
-  }, 120_000)
+  })
 
   it('keep a token when its revocation is cancelled', async () => {
     const token = await createToken('Kept')
@@ -147,9 +140,9 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     expect(await button('Revoke: Kept').evaluate((element) => element.matches(':focus'))).toBe(true)
     await button('Revoke: Kept').click()
     await page.keyboard.press('Escape')
-    expect(await requestStatus(settings.dev, token)).toBe(200)
+    expect(await requestStatus(token)).toBe(200)
     expect(await button('Revoke: Kept').count()).toBe(1)
-  }, 60_000)
+  })
 
   it('show what the API refuses in place, with the id of the request', async () => {
     await button('New token').click()
@@ -164,27 +157,23 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await button('Create token').click()
     await dialog().getByLabel('Token of Without permissions').waitFor()
     await button('Done').click()
-  }, 60_000)
+  })
 
   it.each([
     ['a redirect to the sign-in', { status: 302, headers: { location: 'https://sign-in.example/' } }],
     ['a 401', { status: 401, json: { error: { code: 'unauthenticated', message: 'Sign in', details: null } } }],
-  ])(
-    'explain a session that has ended, told by %s',
-    async (kind, response) => {
-      await createToken(kind)
-      await page.route('**/admin/v1/**', (route) => route.fulfill(response))
-      await button(`Revoke: ${kind}`).click()
-      await dialog().getByRole('button', { name: 'Revoke token' }).click()
-      const alert = dialog().getByRole('alert')
-      await alert.waitFor()
-      expect(await alert.innerText()).toContain('Your session has ended.')
-      await page.unroute('**/admin/v1/**')
-      await alert.getByRole('button', { name: 'Sign in again' }).click()
-      await row(kind).waitFor()
-    },
-    60_000,
-  )
+  ])('explain a session that has ended, told by %s', async (kind, response) => {
+    await createToken(kind)
+    await page.route('**/admin/v1/**', (route) => route.fulfill(response))
+    await button(`Revoke: ${kind}`).click()
+    await dialog().getByRole('button', { name: 'Revoke token' }).click()
+    const alert = dialog().getByRole('alert')
+    await alert.waitFor()
+    expect(await alert.innerText()).toContain('Your session has ended.')
+    await page.unroute('**/admin/v1/**')
+    await alert.getByRole('button', { name: 'Sign in again' }).click()
+    await row(kind).waitFor()
+  })
 
   it('say so when there is no response, and what a failure was', async () => {
     await page.route('**/admin/v1/**/members*', (route) => route.abort())
@@ -195,7 +184,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     )
     await page.getByRole('link', { name: 'Audit trail' }).click()
     await expect.poll(() => page.getByRole('alert').innerText()).toMatch(/responded with 503[\s\S]*Request request-7/)
-  }, 60_000)
+  })
 
   it('show what was created although the response was lost, and advise to look for it', async () => {
     await page.route('**/admin/v1/**/tokens', async (route) => {
@@ -203,16 +192,13 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
       await route.fetch()
       return route.abort()
     })
-    await button('New token').click()
-    await dialog().getByLabel('Name').fill('Lost')
-    await dialog().getByLabel('clients:read').check()
-    await button('Create token').click()
+    await requestToken('Lost')
     await dialog().getByText('look whether it was done').waitFor()
     await page.unroute('**/admin/v1/**/tokens')
     await button('Cancel').click()
     await row('Lost').waitFor()
     expect(await page.getByText('The token was created.').count()).toBe(0)
-  }, 60_000)
+  })
 
   it('say that there was no response where it ends too early', async () => {
     const server = await listen((_request, response) => {
@@ -223,7 +209,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     await page.getByRole('link', { name: 'Members' }).click()
     await expect.poll(() => page.getByRole('alert').allInnerTexts()).toEqual([expect.stringContaining('no response')])
     server.close()
-  }, 60_000)
+  })
 
   it('show every active token, however many have ended before', async () => {
     const { data } = RESPONSES['/companies/1/tokens'] as { data: { id: number; state: string }[] }
@@ -245,7 +231,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     expect(await button('Revoke: Warehouse sync').count()).toBe(1)
     // One page of those that are active, and at most ten of each state that has ended.
     expect(requests).toBe(21)
-  }, 60_000)
+  })
 
   it('load failed deliveries whenever they are opened, and say that there are more', async () => {
     let response: object = { status: 503, body: '' }
@@ -270,7 +256,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     response = { json: { data, pagination: { ...pagination, next_cursor: 'more', has_more: true } } }
     await open()
     await fold.getByText('There are more.').waitFor()
-  }, 60_000)
+  })
 
   it('show text of the company as text, never as markup', async () => {
     const name = '<img src=x onerror=alert(1)>'
@@ -278,7 +264,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     expect(await page.locator('img').count()).toBe(0)
     const attempt = page.evaluate(`document.body.innerHTML = '<p>markup</p>'`)
     await expect(attempt).rejects.toThrow('TrustedHTML')
-  }, 60_000)
+  })
 
   it('take nothing from a page of another origin, and are not shown in one', async () => {
     const tokens = async () => {
@@ -289,7 +275,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     const before = await tokens()
     const id = /(\d+) active/.exec(before.join('\n'))?.[1]
     const server = await listen((_, response) => response.setHeader('content-type', 'text/html').end(HOSTILE))
-    const hostile = await settings.context.newPage()
+    const hostile = await page.context().newPage()
     await hostile.goto(`${server.url}/`)
 
     const body = JSON.stringify({ name: 'Planted', permissions: ['clients:read'], expires_at: null })
@@ -314,7 +300,7 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings'), () => {
     expect(await tokens()).toEqual(before)
     await hostile.close()
     server.close()
-  }, 60_000)
+  })
 })
 
 /** A page that acts as the person who has opened it, where the browser lets it. */
