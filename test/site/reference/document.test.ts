@@ -18,6 +18,10 @@ function operationOf(contract: Contract): JsonObject {
   return asObject(asObject(asObject(document.paths)[contract.path])[contract.method.toLowerCase()])
 }
 
+function operationNamed(name: string): JsonObject {
+  return operationOf(contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name))
+}
+
 /** Every object in the document with its path. */
 function* walk(value: Json | undefined, place = '#'): Generator<[string, JsonObject]> {
   if (isObject(value)) yield [place, value]
@@ -62,21 +66,17 @@ describe('the committed description', () => {
     ['listChanges', '`per_page` is then at most 100'],
     ['readProduct', 'with a comma'],
   ])('says what a schema cannot: %s, %s', (name, text) => {
-    const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
-    const { description } = operationOf(contract)
-    expect(description).toContain(text)
+    expect(operationNamed(name).description).toContain(text)
   })
 
   it.each(['putClient', 'putOrder'])('has If-None-Match among the parameters of %s', (name) => {
-    const contract = contracts.find(({ operationId }) => operationId === name) ?? expect.fail(name)
-    expect(operationOf(contract).parameters).toContainEqual(
+    expect(operationNamed(name).parameters).toContainEqual(
       expect.objectContaining({ name: 'If-None-Match', in: 'header', schema: expect.objectContaining({ const: '*' }) }),
     )
   })
 
   it('admits any object as a message of an email thread, as the service does', () => {
-    const contract = contracts.find(({ operationId }) => operationId === 'putEmailThread') ?? expect.fail()
-    const { requestBody, responses } = operationOf(contract)
+    const { requestBody, responses } = operationNamed('putEmailThread')
     const messages = [{ id: 5, from: 'Ruth <ruth@shop.example>', to: null, attachments: 'none' }, {}]
     const sent = mediaOf(requestBody)
     expect(fits(sent.schema, { ...asObject(sent.example), messages })).toBe(true)

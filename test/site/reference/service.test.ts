@@ -7,19 +7,19 @@ import { expectConforms } from '../../support/conformance.ts'
 
 const ORIGIN = 'https://api.test'
 
+const get = (path: string, headers = {}) => exports.default.fetch(new Request(ORIGIN + path, { headers }))
+
 describe('the service publishes', () => {
   it('its description without a token, for any origin', async () => {
-    const request = new Request(`${ORIGIN}/api/v1/openapi.json`)
-    const response = await exports.default.fetch(request)
+    const response = await get('/api/v1/openapi.json')
     expect(response.status).toBe(200)
-    await expectConforms(request, response)
+    await expectConforms(new Request(`${ORIGIN}/api/v1/openapi.json`), response)
     expect(await response.json()).toEqual(committed)
   })
 
   it('its description with an ETag, which gives 304 while it is unchanged', async () => {
-    const read = (headers: Record<string, string>) =>
-      exports.default.fetch(new Request(`${ORIGIN}/api/v1/openapi.json`, { headers }))
-    const etag = (await read({})).headers.get('etag') ?? ''
+    const read = (headers = {}) => get('/api/v1/openapi.json', headers)
+    const etag = (await read()).headers.get('etag') ?? ''
     expect(etag).not.toBe('')
     const again = await read({ 'if-none-match': etag })
     expect([again.status, await again.text()]).toEqual([304, ''])
@@ -38,7 +38,7 @@ describe('the service publishes', () => {
     ['/llms.txt', /^text\/plain/, '# CRM integration API'],
     ['/postman_collection.json', /^application\/json/, 'schema.getpostman.com'],
   ])('its description as %s', async (path, type, text) => {
-    const response = await exports.default.fetch(new Request(ORIGIN + path))
+    const response = await get(path)
     expect(response.status).toBe(200)
     expect(response.headers.get('content-type')).toMatch(type)
     expect((await response.text()).includes(text)).toBe(true)
