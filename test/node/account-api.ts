@@ -55,25 +55,21 @@ export type AccountApi = Awaited<ReturnType<typeof startAccountApi>>
 export async function startAccountApi() {
   const account = randomBytes(16).toString('hex')
   const token = randomBytes(20).toString('hex')
-  const databases: Database[] = []
-  const namespaces: Namespace[] = []
-  const buckets: Bucket[] = []
-  const workers = new Map<string, { upload: string; secrets: Map<string, string> }>()
-  const calls: Call[] = []
   const api = {
     account,
     token,
-    databases,
-    namespaces,
-    buckets,
-    workers,
-    calls,
+    databases: [] as Database[],
+    namespaces: [] as Namespace[],
+    buckets: [] as Bucket[],
+    workers: new Map<string, { secrets: Map<string, string> }>(),
+    calls: [] as Call[],
     /** Of a wrangler in this process, and calls of setup itself. */
     commands: [] as string[],
     cut: null as { call: number; after: boolean } | null,
     /** Replaces the reply to a path. */
     replies: new Map<string, { status: number; body: string }>(),
   }
+  const { databases, namespaces, buckets, workers, calls } = api
 
   function page<Row>(rows: Row[], url: URL): Reply {
     const number = Number(url.searchParams.get('page') ?? 1)
@@ -138,7 +134,7 @@ export async function startAccountApi() {
     const worker = workers.get(name)
     if (part === undefined && method === 'PUT') {
       if (!type.startsWith('multipart/form-data')) return fail(415, 10001, 'Unsupported Media Type')
-      workers.set(name, { upload: body, secrets: worker?.secrets ?? new Map() })
+      workers.set(name, { secrets: worker?.secrets ?? new Map() })
       return { result: { id: name } }
     }
     if (!worker) return fail(404, 10007, 'This Worker does not exist on your account.')
@@ -211,15 +207,7 @@ function runStatements(sqlite: DatabaseSync, { sql, params = [] }: { sql: string
     const results = unstable_splitSqlQuery(sql).map((statement) => ({
       results: sqlite.prepare(statement).all(...params),
       success: true,
-      meta: {
-        served_by: 'test',
-        duration: 0,
-        changes: 0,
-        last_row_id: 0,
-        changed_db: false,
-        rows_read: 0,
-        rows_written: 0,
-      },
+      meta: { duration: 0 },
     }))
     sqlite.exec('COMMIT')
     return results

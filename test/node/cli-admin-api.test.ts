@@ -1,9 +1,9 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { contractsOf } from '../../src/kernel/api/contract.ts'
-import { listen } from './listen.ts'
+import { serve } from './cli-support.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 const define = contractsOf('X', null)
@@ -18,16 +18,15 @@ const create = define('x', 'POST /things', {
 type Reply = (request: IncomingMessage, response: ServerResponse) => void
 
 /** A service that sends one reply after the other, the last one again and again. */
-async function serve(...replies: Reply[]) {
+async function serveReplies(...replies: Reply[]) {
   const requests: { method: string; url: string; authorization: string; body: string }[] = []
-  const { url, close } = await listen(async (request, response) => {
+  const url = await serve(async (request, response) => {
     let body = ''
     for await (const chunk of request.setEncoding('utf8')) body += chunk
     const { method = '', url = '', headers } = request
     requests.push({ method, url, authorization: headers.authorization ?? '', body })
     replies[Math.min(requests.length, replies.length) - 1]?.(request, response)
   })
-  onTestFinished(close)
   return { requests, url, api: openAdminApi({ url, token: 'secret', headers: { 'cf-access-client-id': 'a' } }) }
 }
 
@@ -44,7 +43,7 @@ const params = { company_id: 7, name: 'a/b ?' }
 
 describe('the client of the administration API', () => {
   it('sends the request of a contract with the token and returns the response', async () => {
-    const { api, requests } = await serve(reply(200, { id: 1 }))
+    const { api, requests } = await serveReplies(reply(200, { id: 1 }))
     expect(await api.call(read, { params, query: { hours: 3, state: undefined } })).toEqual({ id: 1 })
     expect(await api.call(create, { body: { name: 'x' } })).toEqual({ id: 1 })
     expect(requests).toEqual([
@@ -60,7 +59,7 @@ describe('the client of the administration API', () => {
 
   it('reads every page of a list', async () => {
     const page = (id: number, next_cursor: string | null) => reply(200, { data: [{ id }], pagination: { next_cursor } })
-    const { api, requests } = await serve(page(1, 'two'), page(2, 'three'), page(3, null))
+    const { api, requests } = await serveReplies(page(1, 'two'), page(2, 'three'), page(3, null))
     expect(await Array.fromAsync(api.list(list, { query: { state: 'dead' } }))).toEqual([
       { id: 1 },
       { id: 2 },
@@ -75,7 +74,11 @@ describe('the client of the administration API', () => {
 
   it('repeats a request after the pause that the service asks for', async () => {
     const busy = { 'retry-after': '1' }
-    const { api, requests } = await serve(failure(429, 'Wait', busy), failure(503, 'Busy', busy), reply(200, { id: 1 }))
+    const { api, requests } = await serveReplies(
+      failure(429, 'Wait', busy),
+      failure(503, 'Busy', busy),
+      reply(200, { id: 1 }),
+    )
     const start = Date.now()
     expect(await api.call(create, { body: { name: 'x' } })).toEqual({ id: 1 })
     expect(requests).toHaveLength(3)
@@ -84,14 +87,14 @@ describe('the client of the administration API', () => {
 
   it('repeats after a lost connection or a restart what may run twice, and nothing else', async () => {
     const restart: Reply = (_, response) => void response.writeHead(503).end('restarted mid-request')
-    const first = await serve(cut, restart, reply(200, { id: 1 }))
+    const first = await serveReplies(cut, restart, reply(200, { id: 1 }))
     expect(await first.api.call(read, { params })).toEqual({ id: 1 })
-    const second = await serve(cut, restart, reply(200, { id: 1 }))
+    const second = await serveReplies(cut, restart, reply(200, { id: 1 }))
     expect(await second.api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 1 })
     // A proxy's `Retry-After` does not promise that nothing was changed.
     const proxy: Reply = (_, response) => void response.writeHead(503, { 'retry-after': '1' }).end('<html>')
     for (const trouble of [cut, cutBody, restart, proxy]) {
-      const { api, requests } = await serve(trouble, reply(200, { id: 1 }))
+      const { api, requests } = await serveReplies(trouble, reply(200, { id: 1 }))
       const advice = 'It may have been carried out: look with `list` before you repeat it.'
       await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(advice)
       expect(requests).toHaveLength(1)
@@ -99,24 +102,24 @@ describe('the client of the administration API', () => {
   })
 
   it('does not repeat a DELETE whose response was lost: the second one would be a 404', async () => {
-    const { api, requests } = await serve(cut, failure(404, 'Member not found'))
+    const { api, requests } = await serveReplies(cut, failure(404, 'Member not found'))
     await expect(api.call(remove)).rejects.toThrow('It may have been carried out: look with `list`')
     expect(requests).toHaveLength(1)
   })
 
   it('repeats what may run twice after a 503 that does not tell whether it was carried out, and nothing else', async () => {
     const unknown = failure(503, 'The request may have been carried out')
-    const repeated = await serve(unknown, reply(200, { id: 4 }))
+    const repeated = await serveReplies(unknown, reply(200, { id: 4 }))
     expect(await repeated.api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 4 })
-    const once = await serve(unknown)
+    const once = await serveReplies(unknown)
     await expect(once.api.call(create, { body: { name: 'x' } })).rejects.toThrow('may have been carried out')
     expect(once.requests).toHaveLength(1)
   })
 
   it('repeats a read whose response was cut off within its body', async () => {
-    const { api } = await serve(cutBody, reply(200, { id: 1 }))
+    const { api } = await serveReplies(cutBody, reply(200, { id: 1 }))
     expect(await api.call(read, { params })).toEqual({ id: 1 })
-    const { api: other, url } = await serve(cutBody)
+    const { api: other, url } = await serveReplies(cutBody)
     const message = `${url} ended the connection before its response was complete.`
     await expect(other.call(read, { params })).rejects.toThrow(message)
   })
@@ -128,7 +131,7 @@ describe('the client of the administration API', () => {
     ['another service', reply(404, 'nothing'), 'did not respond as this service does (HTTP 404).'],
     ['the sign-in page of Access', reply(302, ''), '(HTTP 302): Cloudflare Access needs CF_ACCESS_CLIENT_ID'],
   ])('reports %s', async (_, answer, message) => {
-    const { api, requests } = await serve(answer)
+    const { api, requests } = await serveReplies(answer)
     await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(message)
     expect(requests).toHaveLength(1)
   })
@@ -141,7 +144,7 @@ describe('the client of the administration API', () => {
     ['null', 'null'],
     ['a page of other things', '{"data":[{"name":"x"}],"pagination":{"next_cursor":null}}'],
   ])('reports another service that responds 200 with %s', async (_, text) => {
-    const { api } = await serve((_request, response) => void response.end(text))
+    const { api } = await serveReplies((_request, response) => void response.end(text))
     const message = 'did not respond as this service does (HTTP 200).'
     await expect(api.call(read, { params })).rejects.toThrow(message)
     await expect(Array.fromAsync(api.list(list))).rejects.toThrow(message)
@@ -156,7 +159,7 @@ describe('the client of the administration API', () => {
 
   it('gives the issues of invalid input, and null for what is missing alone', async () => {
     const issues = [{ path: 'url', message: 'must be an https address' }]
-    const { api } = await serve(
+    const { api } = await serveReplies(
       failure(400, 'Invalid', {}, { issues }),
       failure(404, 'None'),
       failure(403, 'Forbidden'),

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
 import { ADMIN_TOKEN, type Name, openService, type Service } from '../tools/moves/two-databases.ts'
-import { makeStateFolder, type Outcome, startCommand } from './cli-support.ts'
+import { makeStateFolder } from './cli-support.ts'
+import { type Outcome, startCommand } from './start-dev.ts'
 
 let service: Service
 let folder: string

@@ -6,9 +6,9 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { decryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { freshState, runCommand, runSql, startCommand, writeSeed } from './cli-support.ts'
+import { freshState, outputOf, runSql, writeSeed } from './cli-support.ts'
 import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { chooseFreePort, startCommand } from './start-dev.ts'
 
 /** Starts a `dev` that should fail. If it serves, it ends with the test. */
 function tryDev(...args: string[]) {
@@ -23,12 +23,12 @@ const unreachableSupplier = {
 }
 
 describe('npm run dev', () => {
-  it('serves a sample company, lets other commands run at the same time, and keeps its data', {
-    timeout: 120_000,
-  }, async () => {
+  it('serves a sample company, lets other commands run at the same time, and keeps its data', async () => {
     const state = await freshState()
     const port = await chooseFreePort()
     const dev = await serveState(state, port)
+    const createToken = async (company: string, name: string) =>
+      (await outputOf('tokens', 'create', '--company', company, '--name', name, '--state', state)).trim()
     await expect
       .poll(() => dev.output.stdout)
       .toContain(`curl -H 'Authorization: Bearer ${dev.token}' '${dev.url}/api/v1/clients?per_page=3'`)
@@ -65,16 +65,11 @@ describe('npm run dev', () => {
       }
     })()
     const path = await writeSeed(smallShop(5))
-    const [seeded, seededAgain] = await Promise.all([
-      runCommand('seed', path, '--state', state),
-      runCommand('seed', await writeSeed(smallShop(6)), '--state', state),
+    await Promise.all([
+      outputOf('seed', path, '--state', state),
+      outputOf('seed', await writeSeed(smallShop(6)), '--state', state),
     ])
-    expect([seeded, seededAgain]).toMatchObject([
-      { code: 0, stderr: '' },
-      { code: 0, stderr: '' },
-    ])
-    const created = await runCommand('tokens', 'create', '--company', '5', '--name', 'beside', '--state', state)
-    const token = created.stdout.trim()
+    const token = await createToken('5', 'beside')
     isBusy = false
     await requests
     expect(statuses.length).toBeGreaterThan(3)
@@ -85,10 +80,10 @@ describe('npm run dev', () => {
       status: 200,
       body: { project: { title: 'Shirts' }, invoice: { subtotal: 114, amount_paid: 50 } },
     })
-    const unused = await runCommand('tokens', 'create', '--company', '5', '--name', 'unused', '--state', state)
+    const unused = await createToken('5', 'unused')
     const [row] = runSql(state, "SELECT id FROM api_tokens WHERE name = 'unused'")
-    await runCommand('tokens', 'revoke', String(row?.id), '--state', state)
-    expect((await ask({ ...dev, token: unused.stdout.trim() }, 'GET', '/clients')).status).toBe(401)
+    await outputOf('tokens', 'revoke', String(row?.id), '--state', state)
+    expect((await ask({ ...dev, token: unused }, 'GET', '/clients')).status).toBe(401)
 
     // By its address it is a service like a deployed one.
     const { ADMIN_TOKEN } = readDevVars()
@@ -111,12 +106,10 @@ describe('npm run dev', () => {
     expect(sameState.stderr).toMatch(/^http:\S+ serves this data already: choose another place with --state DIR\.\n$/)
 
     // The log has a failed request with its id and cause.
-    const broken = smallShop(7)
     const integrations = { supplier_a: unreachableSupplier }
-    await runCommand('seed', await writeSeed({ ...broken, integrations }), '--state', state)
-    const other = await runCommand('tokens', 'create', '--company', '7', '--name', 'broken', '--state', state)
+    await outputOf('seed', await writeSeed({ ...smallShop(7), integrations }), '--state', state)
     const failed = await fetch(`${dev.url}/api/v1/products/supplier_a?style=PC61`, {
-      headers: { authorization: `Bearer ${other.stdout.trim()}`, 'x-request-id': 'failed-1' },
+      headers: { authorization: `Bearer ${await createToken('7', 'broken')}`, 'x-request-id': 'failed-1' },
     })
     expect(failed.status).toBe(502)
     await expect.poll(() => dev.output.stderr).toContain('failed-1')
@@ -145,7 +138,7 @@ describe('npm run dev', () => {
       'SIGKILL',
       (port, state) => [process.execPath, '-e', startDev, JSON.stringify({ port, state })],
     ],
-  ])('ends with all of its processes when %s', { timeout: 120_000 }, async (_name, signal, commandFor) => {
+  ])('ends with all of its processes when %s', async (_name, signal, commandFor) => {
     const port = await chooseFreePort()
     const [command = '', ...args] = commandFor(port, await freshState())
     const parent = spawn(command, args, { stdio: 'ignore' })
@@ -165,7 +158,7 @@ describe('npm run dev', () => {
     await expect.poll(() => processes.filter(isLeft), { timeout: 30_000, interval: 500 }).toEqual([])
   })
 
-  it('is served to names and addresses of this machine only', { timeout: 120_000 }, async () => {
+  it('is served to names and addresses of this machine only', async () => {
     const dev = await serveState(await freshState())
     const { port } = new URL(dev.url)
     const statusFor = async (host: string) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { startCommand } from './cli-support.ts'
+import { startCommand } from './start-dev.ts'
 
 describe('--help', () => {
   it.each([

@@ -3,8 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createRandom } from '../support/random.ts'
-import { freshState, runCommand, runSql, servedState, startCommand, writeSeed } from './cli-support.ts'
+import { freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
+import { startCommand } from './start-dev.ts'
 
 const THREADS = 40
 const THREAD_BYTES = 500_000

@@ -1,23 +1,16 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { readValue } from '../../src/cli/command.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
 import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
-import { freshState, readAll, runHere, runSql, startCommand } from './cli-support.ts'
-import { listen } from './listen.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { freshState, readAll, runHere, runSql, serve, temporaryFolder } from './cli-support.ts'
+import { chooseFreePort, startCommand } from './start-dev.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
-async function serveText(text: string, company = text): Promise<string> {
-  const { url, close } = await listen((request, response) => {
-    response.end(/companies\/1$/.test(request.url ?? '') ? company : text)
-  })
-  onTestFinished(close)
-  return url
-}
+const serveText = (text: string, company = text) =>
+  serve((request, response) => void response.end(/companies\/1$/.test(request.url ?? '') ? company : text))
 
 const COMPANY = JSON.stringify({
   ...{ id: 1, name: 'A "1"', currency: 'USD', database: 'DB', suspended: false, accounting_sync_enabled: false },
@@ -38,11 +31,10 @@ it('a command whose --remote is another service ends with one line', async () =>
 })
 
 it('an export whose connection ends early says so', async () => {
-  const { url, close } = await listen((request, response) => {
+  const url = await serve((request, response) => {
     if (request.url?.endsWith('/companies/1')) return void response.end(COMPANY)
     response.write('{"type":"company"}\n{"type', () => request.socket.destroySoon())
   })
-  onTestFinished(close)
   const { ended } = startCommand('companies', ['export', '1', '--remote', url], REMOTE)
   expect(await ended).toMatchObject({ code: 1, stderr: 'The export was cut off: run it again.\n' })
 })
@@ -66,61 +58,50 @@ describe('a command whose reader has gone', () => {
   })
 })
 
-describe('a restore that cannot read the last invoice number', () => {
-  it('prints the seed file that raises it', async () => {
-    const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
-    const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)
-    const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
-    const { code, stdout, stderr } = await runHere('companies', args, REMOTE)
-    expect(code).toBe(0)
-    expect(stdout).toMatch(
-      /\nIts deliveries are paused\. When all is right: npm run companies -- resume-deliveries 1\n$/,
-    )
-    expect(stderr).not.toContain('run it again')
-    const { company } = JSON.parse((stderr.trimEnd().split('\n').at(-1) ?? '').replace('NUMBER', '5000'))
-    expect(company).toEqual({ id: 1, name: 'A "1"', last_invoice_number: 5000 })
-  })
+it('a restore that cannot read the last invoice number prints the seed file that raises it', async () => {
+  const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
+  const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)
+  const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
+  const { code, stdout, stderr } = await runHere('companies', args, REMOTE)
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/\nIts deliveries are paused\. When all is right: npm run companies -- resume-deliveries 1\n$/)
+  expect(stderr).not.toContain('run it again')
+  const { company } = JSON.parse((stderr.trimEnd().split('\n').at(-1) ?? '').replace('NUMBER', '5000'))
+  expect(company).toEqual({ id: 1, name: 'A "1"', last_invoice_number: 5000 })
 })
 
-describe('a recovery of a company without rows in its database', () => {
-  it('names both, and what to do', async () => {
-    const progress = { companies_paused: 0, tokens_revoked: 0, company: null, next_cursor: null }
-    const url = await serveText(JSON.stringify({ ...progress, missing: { id: 7, database: 'DB_TWO' } }))
-    const { stdout, stderr } = await runHere('companies', ['recover', '--remote', url], REMOTE)
-    expect(stdout).toContain('Recovered: 0.')
-    expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
-  })
+const RECOVERY = { companies_paused: 2, tokens_revoked: 0, company: null, missing: null, next_cursor: null }
+
+it('a recovery of a company without rows in its database names both, and what to do', async () => {
+  const url = await serveText(JSON.stringify({ ...RECOVERY, missing: { id: 7, database: 'DB_TWO' } }))
+  const { stdout, stderr } = await runHere('companies', ['recover', '--remote', url], REMOTE)
+  expect(stdout).toContain('Recovered: 0.')
+  expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
 })
 
-describe('a recovery whose response was lost', () => {
-  it('repeats that step, and tells what it paused', async () => {
-    const progress = { companies_paused: 2, tokens_revoked: 0, company: null, missing: null, next_cursor: null }
-    let requests = 0
-    const { url, close } = await listen((request, response) => {
-      if (++requests === 1) request.socket.destroy()
-      else response.end(JSON.stringify(progress))
-    })
-    onTestFinished(close)
-    const { code, stdout } = await runHere('companies', ['recover', '--remote', url], REMOTE)
-    expect([code, requests]).toEqual([0, 2])
-    expect(stdout).toContain('Companies whose deliveries this paused: 2.')
+it('a recovery whose response was lost repeats that step, and tells what it paused', async () => {
+  let requests = 0
+  const url = await serve((request, response) => {
+    if (++requests === 1) request.socket.destroy()
+    else response.end(JSON.stringify(RECOVERY))
   })
+  const { code, stdout } = await runHere('companies', ['recover', '--remote', url], REMOTE)
+  expect([code, requests]).toEqual([0, 2])
+  expect(stdout).toContain('Companies whose deliveries this paused: 2.')
 })
 
-describe('a rotation of the key that changed nothing', () => {
-  it.each([
-    [0, 3, 'A company is being moved: repeat this when its move is finished. Keep the old key.'],
-    // One request reads at most 2,000 of them in each database.
-    [
-      2_000,
-      2_500,
-      '2000 values cannot be read with any key: add the old key again, or save those credentials again. Until then keep all keys.',
-    ],
-  ])('says why, after %i unreadable of %i remaining values', async (unreadable, remaining, message) => {
-    const url = await serveText(JSON.stringify({ reencrypted: 0, unreadable, remaining }))
-    const { code, stdout, stderr } = await runHere('rotate-key', ['--remote', url], REMOTE)
-    expect([code, stdout, stderr]).toEqual([1, '', `${message}\n`])
-  })
+it.each([
+  [0, 3, 'A company is being moved: repeat this when its move is finished. Keep the old key.'],
+  // One request reads at most 2,000 of them in each database.
+  [
+    2_000,
+    2_500,
+    '2000 values cannot be read with any key: add the old key again, or save those credentials again. Until then keep all keys.',
+  ],
+])('a rotation of the key says why it left %i unreadable of %i values', async (unreadable, remaining, message) => {
+  const url = await serveText(JSON.stringify({ reencrypted: 0, unreadable, remaining }))
+  const { code, stdout, stderr } = await runHere('rotate-key', ['--remote', url], REMOTE)
+  expect([code, stdout, stderr]).toEqual([1, '', `${message}\n`])
 })
 
 describe('a command line', () => {
@@ -177,35 +158,36 @@ describe('a command line', () => {
 })
 
 describe('.dev.vars', () => {
+  const fileWith = async (key: string) => {
+    const file = join(await temporaryFolder(), '.dev.vars')
+    await writeFile(file, `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${key}"\n`)
+    return file
+  }
+
   it.each(['', 'short', 'not base64 at all, but of a good length!!!!'])(
     'with the CREDENTIALS_KEY %j is refused in one line',
     async (key) => {
-      const folder = await mkdtemp(join(tmpdir(), 'crm-vars-'))
-      onTestFinished(() => rm(folder, { recursive: true, force: true }))
-      const file = join(folder, '.dev.vars')
-      await writeFile(file, `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${key}"\n`)
+      const file = await fileWith(key)
       expect(() => readDevVars(file)).toThrow(/^\.dev\.vars: CREDENTIALS_KEY must be 32 bytes in base64\.$/)
-      await writeFile(
-        file,
-        `ADMIN_TOKEN="${'ab'.repeat(32)}"\nCREDENTIALS_KEY="${btoa('n'.repeat(32))},${btoa('o'.repeat(32))}"\n`,
-      )
-      expect(readDevVars(file).ADMIN_TOKEN).toBe('ab'.repeat(32))
     },
   )
+
+  it('may have a new and an old CREDENTIALS_KEY', async () => {
+    const file = await fileWith(`${btoa('n'.repeat(32))},${btoa('o'.repeat(32))}`)
+    expect(readDevVars(file).ADMIN_TOKEN).toBe('ab'.repeat(32))
+  })
 })
 
-describe('data of a version before the first release', () => {
-  it.each([['tokens', 'list'], ['dev']] as const)(
-    'is refused by %s in one line, and left as it is',
-    async (name, ...args) => {
-      const state = await freshState()
-      runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
-      const before = readAll(state)
-      const port = name === 'dev' ? ['--port', String(await chooseFreePort())] : []
-      const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
-      expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
-      expect(stderr).toContain('made by a version before the first release: delete its directory')
-      expect(readAll(state)).toEqual(before)
-    },
-  )
-})
+it.each([['tokens', 'list'], ['dev']] as const)(
+  'data of a version before the first release is refused by %s in one line, and left as it is',
+  async (name, ...args) => {
+    const state = await freshState()
+    runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
+    const before = readAll(state)
+    const port = name === 'dev' ? ['--port', String(await chooseFreePort())] : []
+    const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
+    expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
+    expect(stderr).toContain('made by a version before the first release: delete its directory')
+    expect(readAll(state)).toEqual(before)
+  },
+)

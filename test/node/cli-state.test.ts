@@ -1,20 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, utimesSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Claim, claimState, target } from '../../src/cli/target.ts'
-import { makeStateFolder } from './cli-support.ts'
-import { listen } from './listen.ts'
+import { serve, temporaryFolder } from './cli-support.ts'
 import { chooseFreePort } from './start-dev.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
 
 async function makeState(): Promise<{ state: string; file: string }> {
-  const state = await makeStateFolder()
-  onTestFinished(() => rm(state, { recursive: true, force: true }))
+  const state = await temporaryFolder()
   return { state, file: join(state, 'dev.json') }
 }
 
@@ -50,8 +47,7 @@ describe('the claim of a state directory', () => {
 
   it('gives the address of the service that holds it, once it serves', async () => {
     const { state } = await makeState()
-    const { url, close } = await listen((_, response) => void response.end())
-    onTestFinished(close)
+    const url = await serve((_, response) => void response.end())
     const dev = await claim(state)
     onTestFinished(dev.release)
     const waiting = claimState(state)

@@ -1,7 +1,6 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { cp, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import type { RequestListener } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite'
@@ -12,21 +11,30 @@ import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { lookAlike } from '../support/look-alike-sql.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { SEEDED } from '../support/tables.ts'
-
-export interface Outcome {
-  code: number | null
-  stdout: string
-  stderr: string
-}
+import { listen } from './listen.ts'
+import { type Command, type Outcome, type ServiceCommand, startCommand } from './start-dev.ts'
 
 export function makeStateFolder(): Promise<string> {
   return mkdtemp(join(tmpdir(), 'crm-state-'))
 }
 
+/** An empty folder until the end of the test. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await makeStateFolder()
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** Serves until the end of the test. @returns the address */
+export async function serve(handle: RequestListener): Promise<string> {
+  const { url, close } = await listen(handle)
+  onTestFinished(close)
+  return url
+}
+
 /** A state directory of the test's own with an empty database. */
 export async function freshState(): Promise<string> {
-  const state = await makeStateFolder()
-  onTestFinished(() => rm(state, { recursive: true, force: true }))
+  const state = await temporaryFolder()
   await cp(inject('emptyState'), state, { recursive: true })
   return state
 }
@@ -62,30 +70,22 @@ export async function stateWithShop(given?: string): Promise<string> {
   return state
 }
 
-type ServiceCommand = 'accounting' | 'companies' | 'rotate-key' | 'seed' | 'tokens' | 'webhooks'
-type Command = ServiceCommand | 'migrate' | 'setup'
-
-/** Starts a command as its npm script does, with `env` beside the environment of the test. */
-export function startCommand(
-  name: Command | 'dev',
-  args: string[],
-  env: Record<string, string> = {},
-  inherited = process.env,
-) {
-  const child = spawn(process.execPath, [`src/cli/${name}.ts`, ...args], { env: { ...inherited, ...env } })
-  const outcome: Outcome = { code: null, stdout: '', stderr: '' }
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    outcome.stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    outcome.stderr += text
-  })
-  const ended = once(child, 'close').then(([code]): Outcome => ({ ...outcome, code }))
-  return { child, outcome, ended }
+/** Serves a resolver by which every host has a public address, to services that the test starts from now on. */
+export async function resolveAllHosts(): Promise<void> {
+  const answer = JSON.stringify({ Status: 0, Answer: [{ type: 1, data: '1.1.1.1' }] })
+  vi.stubEnv('WEBHOOK_RESOLVER', `${await serve((_, response) => response.end(answer))}/dns-query`)
+  onTestFinished(() => void vi.unstubAllEnvs())
 }
 
 export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
   return startCommand(name, args).ended
+}
+
+/** Runs a command that must succeed and complain of nothing. @returns what it prints */
+export async function outputOf(name: Command, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await runCommand(name, ...args)
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return stdout
 }
 
 let runs = 0
@@ -141,9 +141,7 @@ export async function expectRefused(
 
 /** Writes a seed file for the test and returns its path. */
 export async function writeSeed(content: SeedInput | string | Uint8Array): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'crm-seed-'))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const path = join(folder, 'shop.json')
+  const path = join(await temporaryFolder(), 'shop.json')
   const isFile = typeof content === 'string' || content instanceof Uint8Array
   await writeFile(path, isFile ? content : JSON.stringify(content))
   return path

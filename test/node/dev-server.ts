@@ -15,12 +15,9 @@ export interface DevServer extends RunningDev {
 /** Starts `npm run dev` on a state directory until the end of the test, if not stopped before. */
 export async function serveState(state: string, port?: number): Promise<DevServer> {
   const dev = await startDev({ state, ...(port !== undefined && { port }) })
-  let isRunning = true
-  dev.ended.then(() => {
-    isRunning = false
-  })
   const kill = () => {
-    if (isRunning) for (const pid of [dev.pid, ...listDescendants(dev.pid).map((one) => one.pid)]) killProcess(pid)
+    if (dev.isRunning())
+      for (const pid of [dev.pid, ...listDescendants(dev.pid).map((one) => one.pid)]) killProcess(pid)
     return dev.ended
   }
   onTestFinished(async () => {

@@ -36,7 +36,7 @@ describe('the guides', () => {
     expect(guide.text.split('\n').length - 1).toBeLessThanOrEqual(GUIDE_LINES)
   })
 
-  it('have examples that run, and pages that are served', { timeout: 240_000 }, async () => {
+  it('have examples that run, and pages that are served', async () => {
     const dev = await serveState(await freshState())
     const env = { ...process.env, API: dev.url, TOKEN: dev.token }
     const failures: string[] = []

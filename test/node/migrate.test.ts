@@ -1,18 +1,18 @@
 import { readdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { makeStateFolder, runSql } from './cli-support.ts'
-import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
+import { runSql, temporaryFolder } from './cli-support.ts'
+import { addDatabase, freshAccount } from './setup-fixture.ts'
 
 const files = readdirSync('drizzle').filter((name) => name.endsWith('.sql'))
 
 describe('migrate', () => {
   it('applies all migrations to every database of the environment, the directory last, and then none', async () => {
-    const { api, config } = await freshAccount()
+    const { api, config, setUp, run } = await freshAccount()
     const further = addDatabase(config)
-    for (const env of ['staging', 'production']) await setUpHere(api, { config, env })
+    for (const env of ['staging', 'production']) await setUp({ env })
     const names = [further.name, 'crm-integration-api-production']
     const find = (name: string) => api.databases.find((each) => each.name === name) ?? expect.fail(name)
-    const migrate = () => runAt(api, 'migrate', ['--env', 'production', '--config', config])
+    const migrate = () => run('migrate', ['--env', 'production', '--config', config])
     expect(await migrate()).toMatchObject({ code: 0, stderr: '' })
     for (const name of names) {
       const applied = find(name).sqlite.prepare('SELECT name FROM d1_migrations ORDER BY id').all()
@@ -28,10 +28,10 @@ describe('migrate', () => {
   })
 
   it('reports what the account responds in one line', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, config, setUp, run } = await freshAccount()
+    await setUp()
     api.env.CLOUDFLARE_API_TOKEN = 'wrong-token'
-    const { code, stderr } = await runAt(api, 'migrate', ['--env', 'production', '--config', config])
+    const { code, stderr } = await run('migrate', ['--env', 'production', '--config', config])
     expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
     // Wrangler sometimes ends before it prints its error, and with 0.
     expect(stderr).toMatch(
@@ -40,18 +40,18 @@ describe('migrate', () => {
   })
 
   it("applies all migrations to a new local database, whatever wrangler's own variable names", async () => {
-    const { api } = await freshAccount()
+    const { api, run } = await freshAccount()
     Object.assign(api.env, { CLOUDFLARE_ENV: 'elsewhere' })
-    const state = await makeStateFolder()
-    const { code } = await runAt(api, 'migrate', ['--state', state])
+    const state = await temporaryFolder()
+    const { code } = await run('migrate', ['--state', state])
     expect(code).toBe(0)
     expect(runSql(state, 'SELECT name FROM d1_migrations ORDER BY id').map(({ name }) => name)).toEqual(files)
     expect(api.calls).toEqual([])
   })
 
   it('refuses a deployed and a local database together', async () => {
-    const { api } = await freshAccount()
-    const { code, stderr } = await runAt(api, 'migrate', ['--env', 'production', '--state', '.'])
+    const { api, run } = await freshAccount()
+    const { code, stderr } = await run('migrate', ['--env', 'production', '--state', '.'])
     expect({ code, stderr }).toEqual({ code: 1, stderr: "Options '--env' and '--state' cannot be used together.\n" })
     expect(api.calls).toEqual([])
   })

@@ -1,4 +1,4 @@
-import { expect, it, onTestFinished, vi } from 'vitest'
+import { expect, it } from 'vitest'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { readSampleSeed } from '../../src/cli/sample-company.ts'
@@ -7,12 +7,11 @@ import { claimState } from '../../src/cli/target.ts'
 import { EVENT_TYPES } from '../../src/delivery/webhooks/event-types.ts'
 import type { Contract } from '../../src/kernel/api/contract.ts'
 import { PERMISSIONS } from '../../src/kernel/gate/permissions.ts'
-import { startSimulator } from '../../src/simulators/kit.ts'
 import { loadPublished } from '../../src/site/reference/build.ts'
 import { isObject, type Json, toJson } from '../../src/site/reference/json.ts'
 import { addressOf, ORIGIN, sampleRequest } from '../../src/site/reference/page/samples.ts'
 import { type Operation, readContracts } from '../../src/site/reference/reference.ts'
-import { freshState, runSql, servedState } from './cli-support.ts'
+import { freshState, resolveAllHosts, runSql, servedState } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 
 /** What reads the result of another example: sent after the writes. */
@@ -172,13 +171,7 @@ const ROWS: Record<string, Record<string, string | number>[]> = {
 
 /** Serves the sample company with {@link ROWS}, without deliveries. Every host has a public address. */
 async function serveAdministration() {
-  const resolver = await startSimulator(
-    () => null,
-    () => ({ status: 200, body: JSON.stringify({ Status: 0, Answer: [{ type: 1, data: '1.1.1.1' }] }) }),
-  )
-  onTestFinished(resolver.close)
-  vi.stubEnv('WEBHOOK_RESOLVER', `${resolver.url}/dns-query`)
-  onTestFinished(() => void vi.unstubAllEnvs())
+  await resolveAllHosts()
   const state = await servedState(await freshState())
   const served = await claimState(state)
   if (!('url' in served)) throw new Error('It is not served.')

@@ -7,10 +7,10 @@ import { CommandError } from '../../src/cli/command.ts'
 import { setUp } from '../../src/cli/setup.ts'
 import { openAccount } from '../../src/cli/wrangler.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
-import { startCommand } from './cli-support.ts'
+import { startCommand } from './start-dev.ts'
 
-/** An empty account, and a copy of wrangler.toml of its own. */
-export async function freshAccount(): Promise<{ api: AccountApi; config: string; readConfig: () => string }> {
+/** An empty account, and a copy of wrangler.toml of its own, with what sets them up in this process and by a command. */
+export async function freshAccount() {
   const api = await startAccountApi()
   const folder = mkdtempSync(join(tmpdir(), 'crm-setup-'))
   onTestFinished(() => {
@@ -20,7 +20,32 @@ export async function freshAccount(): Promise<{ api: AccountApi; config: string;
   const config = join(folder, 'wrangler.toml')
   cpSync('wrangler.toml', config)
   for (const name of ['drizzle', 'src', 'node_modules']) symlinkSync(join(process.cwd(), name), join(folder, name))
-  return { api, config, readConfig: () => readFileSync(config, 'utf8') }
+  return {
+    api,
+    config,
+    readConfig: () => readFileSync(config, 'utf8'),
+    setUp: (options: SetupOptions = {}) => setUpHere(api, config, options),
+    /** Runs a command with an environment that has no other credentials. */
+    run(command: 'setup' | 'migrate', args: string[], env: Record<string, string> = {}) {
+      const { PATH = '', HOME = '' } = process.env
+      return startCommand(command, args, { PATH, HOME, ...api.env, ...env }, { inherited: {} }).ended
+    },
+  }
+}
+
+/** What an account has, without what differs from run to run. */
+export function summarize({ databases, namespaces, buckets, workers }: AccountApi) {
+  return {
+    databases: databases.map(({ name, hint, jurisdiction, replication }) => ({
+      name,
+      hint,
+      jurisdiction,
+      replication,
+    })),
+    namespaces: namespaces.map(({ title, jurisdiction }) => ({ title, jurisdiction })),
+    buckets: buckets.map((bucket) => ({ ...bucket })),
+    secrets: [...workers].map(([name, { secrets }]) => [name, ...[...secrets.keys()].sort()]),
+  }
 }
 
 /** Adds a further database to production, in a copy of wrangler.toml. */
@@ -118,19 +143,17 @@ const replyOf = z.object({
   result: z.optional(z.unknown()),
 })
 
+export interface SetupOptions {
+  env?: string
+  location?: string | null
+  jurisdiction?: string
+  secrets?: NodeJS.Dict<string>
+  isDryRun?: boolean
+}
+
 /** Runs setup in this process, and returns what it printed; an error has that too. */
-export async function setUpHere(
-  api: AccountApi,
-  given: {
-    config: string
-    env?: string
-    location?: string | null
-    jurisdiction?: string
-    secrets?: NodeJS.Dict<string>
-    isDryRun?: boolean
-  },
-) {
-  const { config, env = 'production', location = 'weur', jurisdiction = null, secrets = {}, isDryRun = false } = given
+async function setUpHere(api: AccountApi, config: string, given: SetupOptions) {
+  const { env = 'production', location = 'weur', jurisdiction = null, secrets = {}, isDryRun = false } = given
   const options = { config, env, at: { location, jurisdiction } }
   const lines: string[] = []
   const log = vi.spyOn(console, 'log').mockImplementation((text) => void lines.push(`${text}\n`))
@@ -144,10 +167,4 @@ export async function setUpHere(
     silent.mockRestore()
   }
   return lines.join('')
-}
-
-/** Runs a command with an environment that has no other credentials. */
-export function runAt(api: AccountApi, command: 'setup' | 'migrate', args: string[], env: Record<string, string> = {}) {
-  const { PATH = '', HOME = '' } = process.env
-  return startCommand(command, args, { PATH, HOME, ...api.env, ...env }, {}).ended
 }

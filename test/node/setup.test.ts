@@ -6,34 +6,20 @@ import { readArguments } from '../../src/cli/command.ts'
 import { ARGUMENTS, readSecrets } from '../../src/cli/setup.ts'
 import { setKey } from '../../src/cli/wrangler.ts'
 import type { AccountApi } from './account-api.ts'
-import { addDatabase, freshAccount, runAt, setUpHere } from './setup-fixture.ts'
+import { addDatabase, freshAccount, type SetupOptions, summarize } from './setup-fixture.ts'
 
 const NAME = 'crm-integration-api-production'
 const KEYS = { STORAGE_ACCESS_KEY_ID: 'key-id', STORAGE_SECRET_ACCESS_KEY: 'key-secret' }
+const IN_EUROPE = { location: null, jurisdiction: 'eu' }
 const KEY = Buffer.alloc(32, 7).toString('base64')
-
-/** What an account has, without what differs from run to run. */
-function summarize({ databases, namespaces, buckets, workers }: AccountApi) {
-  return {
-    databases: databases.map(({ name, hint, jurisdiction, replication }) => ({
-      name,
-      hint,
-      jurisdiction,
-      replication,
-    })),
-    namespaces: namespaces.map(({ title, jurisdiction }) => ({ title, jurisdiction })),
-    buckets: buckets.map(({ name, location, jurisdiction, cors }) => ({ name, location, jurisdiction, cors })),
-    secrets: [...workers].map(([name, { secrets }]) => [name, ...[...secrets.keys()].sort()]),
-  }
-}
 
 const secretsOf = (api: AccountApi) => Object.fromEntries(api.workers.get(NAME)?.secrets ?? [])
 
 describe('setup of an empty account', () => {
   it('makes what the environment names and writes its ids into wrangler.toml, and nothing else there', async () => {
-    const { api, config, readConfig } = await freshAccount()
+    const { api, readConfig, setUp } = await freshAccount()
     const before = readConfig().split('\n')
-    await setUpHere(api, { config, secrets: KEYS })
+    await setUp({ secrets: KEYS })
     const files = { name: `${NAME}-files`, location: 'weur', jurisdiction: 'default' }
     expect(summarize(api)).toMatchObject({
       databases: [{ name: NAME, hint: 'weur', jurisdiction: null, replication: 'auto' }],
@@ -49,10 +35,10 @@ describe('setup of an empty account', () => {
   })
 
   it('makes a further database where it is told, and later leaves it where it is', async () => {
-    const { api, config, readConfig } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, config, readConfig, setUp } = await freshAccount()
+    await setUp()
     const { binding, name } = addDatabase(config)
-    await setUpHere(api, { config, location: 'apac' })
+    await setUp({ location: 'apac' })
     expect(api.databases.map((each) => [each.name, each.hint])).toEqual([
       [NAME, 'weur'],
       [name, 'apac'],
@@ -60,13 +46,13 @@ describe('setup of an empty account', () => {
     expect(readConfig()).toContain(`binding = "${binding}"`)
     expect(readConfig()).toContain(`database_id = "${api.databases[1]?.uuid}"`)
     const made = summarize(api)
-    await setUpHere(api, { config, location: 'enam' })
+    await setUp({ location: 'enam' })
     expect(summarize(api)).toEqual(made)
   })
 
   it('accepts a further database under a jurisdiction of its own', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, config, setUp } = await freshAccount()
+    await setUp()
     const { name } = addDatabase(config)
     const sqlite = new DatabaseSync(':memory:')
     api.databases.push({
@@ -76,7 +62,7 @@ describe('setup of an empty account', () => {
       replication: 'disabled',
       sqlite,
     })
-    await setUpHere(api, { config })
+    await setUp()
     expect(api.databases.map((each) => [each.name, each.jurisdiction])).toEqual([
       [NAME, null],
       [name, 'eu'],
@@ -84,8 +70,8 @@ describe('setup of an empty account', () => {
   })
 
   it('puts all secrets in one call, and prints those that it generates', async () => {
-    const { api, config } = await freshAccount()
-    const printed = await setUpHere(api, { config, secrets: KEYS })
+    const { api, setUp } = await freshAccount()
+    const printed = await setUp({ secrets: KEYS })
     const { CREDENTIALS_KEY = '', ADMIN_TOKEN, ...storage } = secretsOf(api)
     expect(Buffer.from(CREDENTIALS_KEY, 'base64')).toHaveLength(32)
     expect(ADMIN_TOKEN).toMatch(/^[0-9a-f]{64}$/)
@@ -104,8 +90,8 @@ describe('setup of an empty account', () => {
   })
 
   it('keeps everything in a jurisdiction, without a hint, and signs uploads for its endpoint', async () => {
-    const { api, config, readConfig } = await freshAccount()
-    await setUpHere(api, { config, location: null, jurisdiction: 'eu', secrets: KEYS })
+    const { api, readConfig, setUp } = await freshAccount()
+    await setUp({ ...IN_EUROPE, secrets: KEYS })
     const { databases, namespaces, buckets } = summarize(api)
     expect(databases).toEqual([{ name: NAME, hint: undefined, jurisdiction: 'eu', replication: 'disabled' }])
     expect(namespaces).toEqual([{ title: `${NAME}-cache`, jurisdiction: 'eu' }])
@@ -113,34 +99,34 @@ describe('setup of an empty account', () => {
     expect(readConfig()).toMatch(/^\[\[env\.production\.r2_buckets]]\nbinding = "FILES"\njurisdiction = "eu"$/m)
     expect(secretsOf(api).STORAGE_ENDPOINT).toBe(`https://${api.account}.eu.r2.cloudflarestorage.com`)
     const before = api.changes().length
-    await setUpHere(api, { config, location: null, jurisdiction: 'eu', secrets: KEYS })
+    await setUp({ ...IN_EUROPE, secrets: KEYS })
     expect(api.changes()).toHaveLength(before)
-    await expect(setUpHere(api, { config })).rejects.toThrow('is in jurisdiction eu')
+    await expect(setUp()).rejects.toThrow('is in jurisdiction eu')
   })
 })
 
 describe('setup of an account that has something', () => {
   it('changes nothing when it runs twice', async () => {
-    const { api, config, readConfig } = await freshAccount()
-    await setUpHere(api, { config, secrets: KEYS })
+    const { api, readConfig, setUp } = await freshAccount()
+    await setUp({ secrets: KEYS })
     const before = { changes: api.changes(), toml: readConfig(), secrets: secretsOf(api) }
-    await setUpHere(api, { config, secrets: { ...KEYS, CREDENTIALS_KEY: KEY, ADMIN_TOKEN: 'a'.repeat(64) } })
+    await setUp({ secrets: { ...KEYS, CREDENTIALS_KEY: KEY, ADMIN_TOKEN: 'a'.repeat(64) } })
     expect({ changes: api.changes(), toml: readConfig(), secrets: secretsOf(api) }).toEqual(before)
   })
 
   it('completes a run that was cut off at any call, before or after it had its effect', async () => {
     const whole = await freshAccount()
-    await setUpHere(whole.api, { config: whole.config, secrets: KEYS })
+    await whole.setUp({ secrets: KEYS })
     expect(whole.api.calls.length).toBeGreaterThan(10)
     for (let call = 1; call <= whole.api.calls.length; call++) {
       for (const after of [false, true]) {
-        const { api, config, readConfig } = await freshAccount()
+        const { api, readConfig, setUp } = await freshAccount()
         api.cut = { call, after }
         const where = `call ${call}, ${after ? 'after' : 'before'} its effect`
-        await expect(setUpHere(api, { config, secrets: KEYS }), where).rejects.toThrow('Run the command again')
+        await expect(setUp({ secrets: KEYS }), where).rejects.toThrow('Run the command again')
         const earlier = secretsOf(api)
         api.cut = null
-        await setUpHere(api, { config, secrets: KEYS })
+        await setUp({ secrets: KEYS })
         expect(summarize(api), where).toEqual(summarize(whole.api))
         expect(secretsOf(api), where).toMatchObject(earlier)
         expect(readConfig(), where).toContain(`database_id = "${api.databases[0]?.uuid}"`)
@@ -150,19 +136,19 @@ describe('setup of an account that has something', () => {
   })
 
   it('prints every secret that it may have put, also when the response is lost', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, setUp } = await freshAccount()
+    await setUp()
     const bulk = api.calls.findLastIndex(({ path }) => path.endsWith('secrets-bulk')) + 1
     const lost = await freshAccount()
     lost.api.cut = { call: bulk, after: true }
-    const { printed } = await setUpHere(lost.api, { config: lost.config }).catch((error) => error)
+    const { printed } = await lost.setUp().catch((error) => error)
     for (const value of Object.values(secretsOf(lost.api))) expect(printed).toContain(value)
     expect(Object.keys(secretsOf(lost.api))).toEqual(['CREDENTIALS_KEY', 'ADMIN_TOKEN'])
   })
 
   it('finds what is on a later page', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, config, setUp } = await freshAccount()
+    await setUp()
     const [database] = api.databases.splice(0)
     const [namespace] = api.namespaces.splice(0)
     if (!(database && namespace)) throw new Error('Nothing was made.')
@@ -174,53 +160,41 @@ describe('setup of an account that has something', () => {
     api.namespaces.push(namespace)
     writeFileSync(config, readFileSync('wrangler.toml', 'utf8'))
     const before = api.changes().length
-    await setUpHere(api, { config })
+    await setUp()
     expect(api.changes()).toHaveLength(before)
     expect(readFileSync(config, 'utf8')).toContain(database.uuid)
   })
 
   it('never generates a CREDENTIALS_KEY for a database that has tables', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+    const { api, setUp } = await freshAccount()
+    await setUp()
     api.databases[0]?.sqlite.exec('CREATE TABLE integrations (id INTEGER PRIMARY KEY)')
     api.workers.clear()
-    await expect(setUpHere(api, { config })).rejects.toThrow('give the one that encrypted them')
+    await expect(setUp()).rejects.toThrow('give the one that encrypted them')
     expect(api.workers.size).toBe(0)
-    await setUpHere(api, { config, secrets: { CREDENTIALS_KEY: KEY } })
+    await setUp({ secrets: { CREDENTIALS_KEY: KEY } })
     expect(secretsOf(api).CREDENTIALS_KEY).toBe(KEY)
   })
 
   it('keeps CORS rules that the bucket has', async () => {
-    const { api, config } = await freshAccount()
+    const { api, setUp } = await freshAccount()
     const rules = { rules: [{ allowed: { origins: ['https://shop.example'], methods: ['PUT'] } }] }
     api.buckets.push({ name: `${NAME}-files`, location: 'weur', jurisdiction: 'default', cors: rules })
-    await setUpHere(api, { config })
+    await setUp()
     expect(api.buckets[0]?.cors).toEqual(rules)
   })
 
-  it('refuses a database or a namespace that is not in the jurisdiction, before it makes anything', async () => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
-    const before = api.changes().length
-    const inEurope = { config, location: null, jurisdiction: 'eu' }
-    await expect(setUpHere(api, inEurope)).rejects.toThrow('exists in no jurisdiction, which cannot be changed')
-    expect(api.changes()).toHaveLength(before)
-  })
-
-  it.each([
-    ['a database_id', (api: AccountApi) => api.databases.splice(0), 'is no D1 database'],
-    [
-      'the name of another',
-      (api: AccountApi) => Object.assign(api.databases[0] ?? {}, { name: 'other' }),
-      'is other, not',
-    ],
-    ['an id of a namespace', (api: AccountApi) => api.namespaces.splice(0), 'is no KV namespace'],
-  ])('refuses a wrangler.toml with %s that the account does not have', async (_, lose, message) => {
-    const { api, config } = await freshAccount()
-    await setUpHere(api, { config })
+  it.each<[string, SetupOptions, (api: AccountApi) => unknown, string]>([
+    ['a database_id', {}, (api) => api.databases.splice(0), 'is no D1 database'],
+    ['the name of a database', {}, (api) => Object.assign(api.databases[0] ?? {}, { name: 'other' }), 'is other, not'],
+    ['an id of a namespace', {}, (api) => api.namespaces.splice(0), 'is no KV namespace'],
+    ['a jurisdiction', IN_EUROPE, () => {}, 'exists in no jurisdiction, which cannot be changed'],
+  ])('refuses %s that the account does not have, before it makes anything', async (_, options, lose, message) => {
+    const { api, setUp } = await freshAccount()
+    await setUp()
     lose(api)
     const before = api.changes().length
-    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+    await expect(setUp(options)).rejects.toThrow(message)
     expect(api.changes()).toHaveLength(before)
   })
 })
@@ -246,14 +220,14 @@ describe('wrangler.toml', () => {
 
 describe('--dry-run', () => {
   it('prints exactly the calls that the run then makes, and changes nothing', async () => {
-    const { api, config, readConfig } = await freshAccount()
+    const { api, readConfig, setUp } = await freshAccount()
     const toml = readConfig()
-    const printed = await setUpHere(api, { config, secrets: KEYS, isDryRun: true })
+    const printed = await setUp({ secrets: KEYS, isDryRun: true })
     expect(api.changes()).toEqual([])
     expect(readConfig()).toBe(toml)
     expect(printed).not.toContain(KEYS.STORAGE_SECRET_ACCESS_KEY)
     api.commands.length = 0
-    await setUpHere(api, { config, secrets: KEYS })
+    await setUp({ secrets: KEYS })
     const [{ uuid } = { uuid: '' }] = api.databases
     const changes = api.changes().map(({ method, path }) => `${method} accounts/${api.account}/${path}`)
     const made = [...api.commands, changes.find((change) => change.endsWith(uuid))?.replace(uuid, 'ID')]
@@ -262,11 +236,11 @@ describe('--dry-run', () => {
   })
 
   it('needs no account', async () => {
-    const { api, config, readConfig } = await freshAccount()
+    const { api, config, readConfig, run } = await freshAccount()
     const toml = readConfig()
     const none = { CLOUDFLARE_API_TOKEN: '', CLOUDFLARE_ACCOUNT_ID: '' }
     const args = ['--env', 'staging', '--jurisdiction', 'eu', '--dry-run', '--config', config]
-    const { code, stdout, stderr } = await runAt(api, 'setup', args, none)
+    const { code, stdout, stderr } = await run('setup', args, none)
     expect(code).toBe(0)
     expect(stderr).toContain('the calls for an empty account')
     expect(stdout).toContain('npx wrangler d1 create crm-integration-api-staging --jurisdiction eu\n')
@@ -290,9 +264,9 @@ describe('setup that cannot work', () => {
   })
 
   it('refuses an environment that wrangler.toml does not have with one line and no call', async () => {
-    const { api, config } = await freshAccount()
+    const { api, config, run } = await freshAccount()
     const args = ['--env', 'prod', '--location', 'weur', '--config', config]
-    const { code, stdout, stderr } = await runAt(api, 'setup', args)
+    const { code, stdout, stderr } = await run('setup', args)
     const line = "--env must be one of staging, production, not 'prod'.\n"
     expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: line })
     expect(api.calls).toEqual([])
@@ -308,9 +282,9 @@ describe('setup that cannot work', () => {
   })
 
   it('names the permissions of a token that is refused, and never prints the token', async () => {
-    const { api, config } = await freshAccount()
+    const { api, setUp } = await freshAccount()
     api.env.CLOUDFLARE_API_TOKEN = 'wrong-token'
-    const { message, printed } = await setUpHere(api, { config }).catch((error) => error)
+    const { message, printed } = await setUp().catch((error) => error)
     expect(message).toContain('Authentication error [code: 10000]')
     expect(message).toContain('D1 Edit, Workers KV Storage Edit')
     expect(message + printed).not.toContain('wrong-token')
@@ -322,9 +296,9 @@ describe('setup that cannot work', () => {
     [{ CLOUDFLARE_API_TOKEN: '' }, 'Set CLOUDFLARE_ACCOUNT_ID'],
     [{ CLOUDFLARE_API_BASE_URL: 'http://127.0.0.1:9' }, 'fetch failed'],
   ])('reports an account that cannot be reached with %j', async (env, message) => {
-    const { api, config } = await freshAccount()
+    const { api, setUp } = await freshAccount()
     Object.assign(api.env, env)
-    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+    await expect(setUp()).rejects.toThrow(message)
     expect(api.changes()).toEqual([])
   })
 
@@ -339,8 +313,8 @@ describe('setup that cannot work', () => {
     ['d1/database', 502, '<html>Bad gateway</html>', 'malformed response'],
     ['d1/database', 200, '{"success":true,"errors":[],"result":{}}', 'expected'],
   ])('reports what %s responds with status %i', async (path, status, body, message) => {
-    const { api, config } = await freshAccount()
+    const { api, setUp } = await freshAccount()
     api.replies.set(path, { status, body })
-    await expect(setUpHere(api, { config })).rejects.toThrow(message)
+    await expect(setUp()).rejects.toThrow(message)
   })
 })

@@ -15,46 +15,63 @@ const PAUSE_MS = 50
 
 export type RunningDev = Awaited<ReturnType<typeof startDev>>
 
+export type ServiceCommand = 'accounting' | 'companies' | 'rotate-key' | 'seed' | 'tokens' | 'webhooks'
+export type Command = ServiceCommand | 'migrate' | 'setup'
+
+export interface Outcome {
+  code: number | null
+  stdout: string
+  stderr: string
+}
+
+/** Starts a command as its npm script does, with `env` beside the environment of this process. */
+export function startCommand(
+  name: Command | 'dev',
+  args: string[],
+  env: Record<string, string> = {},
+  { inherited = process.env, detached = false } = {},
+) {
+  const path = join(PROJECT_ROOT, `src/cli/${name}.ts`)
+  const child = spawn(process.execPath, [path, ...args], { env: { ...inherited, ...env }, detached })
+  const outcome: Outcome = { code: null, stdout: '', stderr: '' }
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8').on('data', (text: string) => {
+      outcome[stream] += text
+    })
+  }
+  const ended = once(child, 'close').then(([code]): Outcome => Object.assign(outcome, { code }))
+  return { child, outcome, ended }
+}
+
 /**
  * Starts `npm run dev`, by default on a free port and temporary data, and waits until it serves. It ends with this
- * process. `ended` gives its exit code; `stop` kills it after a minute. @throws Error with its output
+ * process. `stop` kills it after a minute. @throws Error with its output
  */
 export async function startDev(options: { state?: string; port?: number; detached?: boolean } = {}) {
   const state = options.state ?? (await mkdtemp(join(tmpdir(), 'crm-api-')))
   const port = options.port ?? (await chooseFreePort())
-  const args = [join(PROJECT_ROOT, 'src/cli/dev.ts'), '--port', String(port), '--state', state]
-  const { detached = false } = options
+  const args = ['--port', String(port), '--state', state]
   // As npm starts it: `dev` then ends with its parent.
-  const env = { ...process.env, npm_lifecycle_event: 'dev' }
-  const child = spawn(process.execPath, args, { detached, env, stdio: ['ignore', 'pipe', 'pipe'] })
-  const output = { stdout: '', stderr: '' }
-  for (const name of ['stdout', 'stderr'] as const) {
-    child[name].setEncoding('utf8').on('data', (text: string) => {
-      output[name] += text
-    })
-  }
-  let isRunning = true
-  const ended = once(child, 'close').then(([code]): number | null => {
-    isRunning = false
-    return code
-  })
+  const env = { npm_lifecycle_event: 'dev' }
+  const { child, outcome: output, ended } = startCommand('dev', args, env, options)
   const stop = async (signal: 'SIGTERM' | 'SIGINT' = 'SIGTERM') => {
     child.kill(signal)
     const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
-    const code = await ended
+    const { code } = await ended
     clearTimeout(timer)
     if (options.state === undefined) await rm(state, { recursive: true, force: true })
     return code
   }
   const announced = () => /Address {3}(\S+)\/api\/v1 .* Token {5}(\S+)\n/s.exec(output.stdout)
   const start = Date.now()
-  while (isRunning && !announced() && Date.now() < start + READY_MS) await sleep(PAUSE_MS)
+  const isRunning = () => child.exitCode === null && child.signalCode === null
+  while (isRunning() && !announced() && Date.now() < start + READY_MS) await sleep(PAUSE_MS)
   const [, url = '', token = ''] = announced() ?? []
   if (!url) {
     await stop()
     throw new Error(`The dev server is not ready: ${`${output.stdout}${output.stderr}`.trim()}`)
   }
-  return { url, token, state, pid: child.pid ?? 0, output, ended, stop }
+  return { url, token, state, pid: child.pid ?? 0, output, ended, isRunning, stop }
 }
 
 /** A port of this machine that was free a moment ago. Systems assign higher ones to other servers and connections. */
