@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { credentialsFor, startAccounting } from '../../src/simulators/accounting.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'
-import { expectRefused, freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { expectRefused, freshState, outputOf, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, serveState } from './dev-server.ts'
 import { chooseFreePort } from './start-dev.ts'
 
@@ -24,7 +24,7 @@ async function openShop() {
     integrations: { accounting_sync: { base_url: remote, credentials: { ...credentialsFor(REALM) } } },
   })
   const state = await freshState()
-  expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
+  await outputOf('seed', path, '--state', state)
   const waitForCall = async (pattern: RegExp) => {
     const { length } = (await look(remote)).calls
     const called = async () => (await look(remote)).calls.slice(length).some((call) => pattern.test(call.path))
@@ -44,7 +44,7 @@ async function waitUntilSynced(dev: DevServer, orderId: number): Promise<void> {
 }
 
 describe('accounting events of a service that is killed', () => {
-  it('are delivered after the restart, once', { timeout: 300_000 }, async () => {
+  it('are delivered after the restart, once', async () => {
     const { state, remote, waitForCall } = await openShop()
     const port = await chooseFreePort()
     let dev = await serveState(state, port)
@@ -84,7 +84,7 @@ describe('accounting events of a service that is killed', () => {
 })
 
 describe('npm run accounting', () => {
-  it('lists undelivered events and retries them', { timeout: 180_000 }, async () => {
+  it('lists undelivered events and retries them', async () => {
     const { state, remote } = await openShop()
     const dev = await serveState(state)
     const fault = (code: string) => ({
@@ -105,37 +105,30 @@ describe('npm run accounting', () => {
     }
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['dead', 'parked'])
 
-    const all = await runCommand('accounting', 'list', '--state', state)
-    expect(all).toMatchObject({ code: 0, stderr: '' })
-    expect(all.stdout).toMatch(
+    const run = (...args: string[]) => outputOf('accounting', ...args, '--state', state)
+    const all = await run('list')
+    expect(all).toMatch(
       /^ID +COMPANY +ORDER +CHANGE +STATE +TRIES +NEXT TRY +LAST ERROR\n1 +1 +1 +create +dead +1 +- +.*6000/,
     )
-    expect(all.stdout.split('\n')).toHaveLength(4)
-    const dead = await runCommand('accounting', 'list', '--state', 'dead', '--state', state)
-    expect(dead.stdout).toContain('6000')
-    expect(dead.stdout).not.toContain('6210')
-    expect((await runCommand('accounting', 'list', '--state=pending', '--state', state)).stdout).toBe('No events.\n')
-    expect((await runCommand('accounting', 'list', '--company', '9', '--state', state)).stdout).toBe('No events.\n')
+    expect(all.split('\n')).toHaveLength(4)
+    const dead = await run('list', '--state', 'dead')
+    expect(dead).toContain('6000')
+    expect(dead).not.toContain('6210')
+    expect(await run('list', '--state=pending')).toBe('No events.\n')
+    expect(await run('list', '--company', '9')).toBe('No events.\n')
 
     await spoil(remote)
-    expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toEqual({
-      code: 0,
-      stderr: '',
-      stdout: '1 dead event is sent again at once if the company is active.\n',
-    })
+    expect(await run('retry', '--dead')).toBe('1 dead event is sent again at once if the company is active.\n')
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['parked', 'synced'])
-    const again = await runCommand('accounting', 'retry', '2', '--state', state)
-    expect(again.stdout).toBe(
+    expect(await run('retry', '2')).toBe(
       `Event 2 (order ${orderId} of company 1) is sent again at once if the company is active.\n`,
     )
     await expect.poll(statuses, { timeout: 20_000 }).toEqual(['synced', 'synced'])
     expect(Object.keys((await look<RemoteAccount>(remote)).state.realms[REALM]?.invoices ?? {})).toHaveLength(2)
-    expect(await runCommand('accounting', 'retry', '--dead', '--state', state)).toMatchObject({
-      stdout: 'No dead events.\n',
-    })
+    expect(await run('retry', '--dead')).toBe('No dead events.\n')
   })
 
-  it('rejects an invalid command with a one-line error', { timeout: 120_000 }, async () => {
+  it('rejects an invalid command with a one-line error', async () => {
     const link = ['link-customer', '1', '58']
     const id = "CUSTOMER_ID must be 1 to 64 letters, digits, _ or -, not '"
     await expectRefused('accounting', await freshState(), [
@@ -169,20 +162,6 @@ describe('npm run accounting', () => {
       stderr: '',
       stdout: `Client 1 (Ünïon; -- "Tees" 'n' more?) of company 1 is linked to customer 58. 2 events are sent again at once if the company is active.\n`,
     })
-    const rows = () =>
-      runSql(
-        state,
-        'SELECT accounting_customer_id AS id, accounting_customer_linked AS linked FROM clients ORDER BY clients.id',
-      )
-    expect(rows()).toEqual([
-      { id: '58', linked: 1 },
-      { id: null, linked: 0 },
-    ])
-    expect(runSql(state, 'SELECT state, attempts FROM accounting_outbox ORDER BY id')).toEqual([
-      { state: 'pending', attempts: 0 },
-      { state: 'pending', attempts: 0 },
-      { state: 'dead', attempts: 3 },
-    ])
     expect((await link('1', '59', '--company', '1')).stdout).toMatch(/is linked to customer 59\.\n$/)
 
     await runCommand('seed', await writeSeed(smallShop(2)), '--state', state)
@@ -194,9 +173,8 @@ describe('npm run accounting', () => {
     ] as const) {
       expect(await link(...args)).toEqual({ code: 1, stdout: '', stderr: `${message}\n` })
     }
-    expect(runSql(state, 'SELECT accounting_customer_id AS id FROM clients WHERE company_id = 1 AND id = 1')).toEqual([
-      { id: '59' },
+    expect(runSql(state, 'SELECT accounting_customer_id FROM clients WHERE accounting_customer_linked = 1')).toEqual([
+      { accounting_customer_id: '59' },
     ])
-    expect(runSql(state, 'SELECT id FROM clients WHERE company_id = 2 AND accounting_customer_linked = 1')).toEqual([])
   })
 })
