@@ -1,16 +1,12 @@
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { expectRefused, freshState, runCommand, runSql, stateWithShop } from './cli-support.ts'
+import { expectRefused, freshState, outputOf, runCommand, runSql, stateWithShop } from './cli-support.ts'
 
 describe('npm run companies', () => {
-  it('shows, suspends and resumes a company', { timeout: 240_000 }, async () => {
+  it('shows, suspends and resumes a company', async () => {
     const state = await stateWithShop()
-    const run = async (...args: string[]) => {
-      const { code, stdout, stderr } = await runCommand('companies', ...args, '--state', state)
-      expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-      return stdout
-    }
+    const run = (...args: string[]) => outputOf('companies', ...args, '--state', state)
     const row = (at: string) =>
       new RegExp(`^ID +NAME +DATABASE +STATE +CLIENTS +ORDERS\n7 +Shop 7 +DB +${at} +1 +2\n9 .*\n\nDATABASE `)
     expect(await run('list')).toMatch(row('active'))
@@ -34,16 +30,16 @@ describe('npm run companies', () => {
     expect(usage[3]).toMatch(/^total +0 +0 +0$/)
   })
 
-  it('leaves deliveries to the service where none runs', { timeout: 120_000 }, async () => {
+  it('leaves deliveries to the service where none runs', async () => {
     const state = await stateWithShop(await freshState())
-    expect((await runCommand('companies', 'resume-deliveries', '7', '--state', state)).stdout).toBe(
+    expect(await outputOf('companies', 'resume-deliveries', '7', '--state', state)).toBe(
       "Company 7 (Shop 7): waiting events are delivered when 'npm run dev' runs on this data.\n",
     )
   })
 
-  it('adds and removes the people who administer a company', { timeout: 180_000 }, async () => {
+  it('adds and removes the people who administer a company', async () => {
     const state = await stateWithShop()
-    const run = async (...args: string[]) => (await runCommand('companies', ...args, '--state', state)).stdout
+    const run = (...args: string[]) => outputOf('companies', ...args, '--state', state)
     expect(await run('members', '7')).toBe('No members.\n')
     const add = (email: string, role: string) => run('add-member', '7', email, '--role', role)
     expect(await add('Ada@Shop.example', 'owner')).toBe('ada@shop.example is an owner of company 7.\n')
@@ -57,30 +53,26 @@ describe('npm run companies', () => {
     expect(runSql(state, 'SELECT email FROM members')).toEqual([{ email: 'ada@shop.example' }])
   })
 
-  it('exports all data of a company, to a new file that only its user may read', { timeout: 180_000 }, async () => {
+  it('exports all data of a company, to a new file that only its user may read', async () => {
     const state = await stateWithShop()
     const path = join(state, 'export.json')
-    const exported = await runCommand('companies', 'export', '7', '--state', state)
-    expect(exported).toMatchObject({ code: 0, stderr: '' })
-    const lines = exported.stdout.trimEnd().split('\n')
+    const exported = await outputOf('companies', 'export', '7', '--state', state)
+    const lines = exported.trimEnd().split('\n')
     const types = lines.map((line): string => JSON.parse(line).type)
     expect([types[0], types.at(-1)]).toEqual(['company', 'end'])
     expect(types.filter((type) => type === 'clients')).toHaveLength(2)
 
     const written = ['companies', 'export', '7', '--output', path, '--state', state] as const
-    expect(await runCommand(...written)).toEqual({ code: 0, stdout: '', stderr: '' })
-    expect(readFileSync(path, 'utf8')).toBe(exported.stdout)
+    expect(await outputOf(...written)).toBe('')
+    expect(readFileSync(path, 'utf8')).toBe(exported)
     expect(statSync(path).mode & 0o777).toBe(0o600)
-    expect(await runCommand(...written)).toMatchObject({
-      code: 1,
-      stderr: `--output '${path}' exists.\n`,
-    })
+    expect(await runCommand(...written)).toMatchObject({ code: 1, stderr: `--output '${path}' exists.\n` })
   })
 
-  it('recovers a deployment after its database was restored', { timeout: 120_000 }, async () => {
+  it('recovers a deployment after its database was restored', async () => {
     const state = await stateWithShop()
-    const run = async (...args: string[]) => (await runCommand('companies', ...args, '--state', state)).stdout
-    expect(await run('recover')).toBe(
+    const run = (...args: string[]) => outputOf('companies', ...args, '--state', state)
+    expect((await runCommand('companies', 'recover', '--state', state)).stdout).toBe(
       `Company 7: orders go on after 2, invoices after number 1001.
 Company 9: orders go on after 100, invoices after number 1000.
 Recovered: 2. Tokens revoked again: 0. Companies whose deliveries this paused: 2.
@@ -92,7 +84,7 @@ When all is right: npm run companies -- resume-deliveries\n`,
     )
   })
 
-  it('rejects an invalid command with a one-line error and changes nothing', { timeout: 240_000 }, async () => {
+  it('rejects an invalid command with a one-line error and changes nothing', async () => {
     const state = await stateWithShop()
     const output = join(state, 'never.json')
     const cases: [args: string[], message: string][] = [

@@ -1,65 +1,55 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
 import { ADMIN_TOKEN, type Name, openService, type Service } from '../tools/moves/two-databases.ts'
-import { makeStateFolder } from './cli-support.ts'
-import { type Outcome, startCommand } from './start-dev.ts'
+import { makeStateFolder, outputOf, runCommand } from './cli-support.ts'
 
 let service: Service
 let folder: string
 
 beforeAll(async () => {
   service = await openService()
-  expect(await print('companies', 'create', '7', '--database', 'DB_TWO')).toBe(
+  vi.stubEnv('CRM_API_URL', service.url)
+  vi.stubEnv('CRM_ADMIN_TOKEN', ADMIN_TOKEN)
+  expect(await outputOf('companies', 'create', '7', '--database', 'DB_TWO')).toBe(
     'Created company 7 (Company 7) in DB_TWO.\n',
   )
   folder = await makeStateFolder()
   for (const id of [7, 8]) {
     const path = join(folder, `${id}.json`)
     await writeFile(path, JSON.stringify(smallShop(id)))
-    await print('seed', path)
+    await outputOf('seed', path)
   }
 })
 afterAll(async () => {
+  vi.unstubAllEnvs()
   await service.close()
   await rm(folder, { recursive: true, force: true })
 })
-
-type Command = Parameters<typeof startCommand>[0]
-
-const run = (command: Command, ...args: string[]): Promise<Outcome> =>
-  startCommand(command, [...args, '--remote', service.url], { CRM_ADMIN_TOKEN: ADMIN_TOKEN }).ended
-
-/** Runs a command that must not fail. @returns what it prints */
-async function print(command: Command, ...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await run(command, ...args)
-  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-  return stdout
-}
 
 const count = (name: Name, table: string, companyId: number) =>
   service.read<{ n: number }>(name, `SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, companyId)[0]?.n
 
 describe('a company in another database', () => {
   it('is filled, used and administered as any other', async () => {
-    const list = await print('companies', 'list')
+    const list = await outputOf('companies', 'list')
     expect(list).toMatch(/^7 +Shop 7 +DB_TWO +active +1 +2\n8 +Shop 8 +DB +active +1 +2$/m)
     expect(list).toMatch(/^DB +1 +3 +\d+\.\d MB +0\.\d\d %\nDB_TWO +1 +3 +\d+\.\d MB +0\.\d\d %$/m)
     expect([count('DB', 'clients', 7), count('DB_TWO', 'clients', 7), count('DB_TWO', 'clients', 8)]).toEqual([0, 2, 0])
 
-    const token = (await print('tokens', 'create', '--company', '7', '--name', 'a')).trim()
+    const token = (await outputOf('tokens', 'create', '--company', '7', '--name', 'a')).trim()
     expect([count('DB', 'api_tokens', 7), count('DB_TWO', 'api_tokens', 7)]).toEqual([1, 0])
     const read = () => fetch(`${service.url}/api/v1/clients/1`, { headers: { authorization: `Bearer ${token}` } })
     expect((await read()).status).toBe(200)
-    expect(await print('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
-    expect(await print('rotate-key')).toBe(
+    expect(await outputOf('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
+    expect(await outputOf('rotate-key')).toBe(
       'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
     )
   })
 
   it('moves, and is as it was', async () => {
-    const exported = () => print('companies', 'export', '7')
+    const exported = () => outputOf('companies', 'export', '7')
     const contents = async () => (await exported()).split('\n').filter((line) => line.startsWith('{"type":"clients"'))
     const before = await contents()
     expect(before).toHaveLength(2)
@@ -67,7 +57,7 @@ describe('a company in another database', () => {
       ['DB_TWO', 'DB'],
       ['DB', 'DB_TWO'],
     ] as const) {
-      const { code, stdout, stderr } = await run('companies', 'move', '7', '--to', to)
+      const { code, stdout, stderr } = await runCommand('companies', 'move', '7', '--to', to)
       expect([code, stdout]).toEqual([
         0,
         expect.stringMatching(
@@ -78,7 +68,7 @@ describe('a company in another database', () => {
       expect([count(from, 'clients', 7), count(to, 'clients', 7)]).toEqual([0, 2])
       expect(await contents()).toEqual(before)
     }
-    expect(await print('companies', 'move', '7', '--to', 'DB_TWO')).toMatch(
+    expect(await outputOf('companies', 'move', '7', '--to', 'DB_TWO')).toMatch(
       /^Company 7 is in DB_TWO: 0 rows copied\.\n$/,
     )
   })
@@ -91,7 +81,7 @@ describe('a company in another database', () => {
     [['move', '7'], "Option '--to' is required"],
     [['move', '99', '--to', 'DB'], 'There is no company 99.'],
   ])('%j is refused in one line', async (args, message) => {
-    const { code, stdout, stderr } = await run('companies', ...args)
+    const { code, stdout, stderr } = await runCommand('companies', ...args)
     expect({ code, stdout, lines: stderr.trimEnd().split('\n').length }).toEqual({ code: 1, stdout: '', lines: 1 })
     expect(stderr).toContain(message)
   })

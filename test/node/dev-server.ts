@@ -16,8 +16,8 @@ export interface DevServer extends RunningDev {
 export async function serveState(state: string, port?: number): Promise<DevServer> {
   const dev = await startDev({ state, ...(port !== undefined && { port }) })
   const kill = () => {
-    if (dev.isRunning())
-      for (const pid of [dev.pid, ...listDescendants(dev.pid).map((one) => one.pid)]) killProcess(pid)
+    const pids = dev.isRunning() ? [dev.pid, ...listDescendants(dev.pid).map((one) => one.pid)] : []
+    pids.forEach(killProcess)
     return dev.ended
   }
   onTestFinished(async () => {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
-import { expect, it, vi } from 'vitest'
+import { expect, it, onTestFinished, vi } from 'vitest'
 
 const SOURCE = new URL('../../src/operation/health/failures.ts', import.meta.url)
 
@@ -29,34 +29,33 @@ const TAIL = `
 it('counts a failure as an invocation that ended with an exception, while the response arrives', async () => {
   const source = stripTypeScriptTypes(await readFile(SOURCE, 'utf8'))
   const compatibilityDate = '2026-10-20'
-  await using runtime = disposable(
-    new Miniflare(
-      convertV4MiniflareOptions({
-        host: '127.0.0.1',
-        port: 0,
-        cf: false,
-        workers: [
-          {
-            name: 'api',
-            compatibilityDate,
-            modulesRoot: '/',
-            modules: [
-              { type: 'ESModule', path: '/index.js', contents: FAILING },
-              { type: 'ESModule', path: '/failures.js', contents: source },
-            ],
-            tails: ['tail'],
-          },
-          { name: 'tail', compatibilityDate, modules: true, script: TAIL },
-        ],
-      }),
-    ),
+  const runtime = new Miniflare(
+    convertV4MiniflareOptions({
+      host: '127.0.0.1',
+      port: 0,
+      cf: false,
+      workers: [
+        {
+          name: 'api',
+          compatibilityDate,
+          modulesRoot: '/',
+          modules: [
+            { type: 'ESModule', path: '/index.js', contents: FAILING },
+            { type: 'ESModule', path: '/failures.js', contents: source },
+          ],
+          tails: ['tail'],
+        },
+        { name: 'tail', compatibilityDate, modules: true, script: TAIL },
+      ],
+    }),
   )
-  const { origin } = await runtime.worker.ready
+  onTestFinished(() => runtime.dispose())
+  const { origin } = await runtime.ready
   const response = await fetch(origin, { headers: { 'x-request-id': 'r-1' } })
   expect(response.status).toBe(500)
   expect(await response.json()).toEqual({ error: {} })
 
-  const tail = await runtime.worker.getWorker('tail')
+  const tail = await runtime.getWorker('tail')
   await vi.waitFor(async () => {
     const seen = await (await tail.fetch('http://tail/')).json()
     expect(seen).toContainEqual({
@@ -67,7 +66,3 @@ it('counts a failure as an invocation that ended with an exception, while the re
     expect(seen).toContainEqual(expect.objectContaining({ outcome: 'ok', exceptions: [] }))
   }, 10_000)
 })
-
-function disposable(worker: Miniflare) {
-  return { worker, [Symbol.asyncDispose]: () => worker.dispose() }
-}

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { temporaryFolder } from './cli-support.ts'
 
 /** WITHOUT ROWID, written into the migration by hand. */
 const CLUSTERED = [
@@ -78,9 +78,8 @@ it('keeps the long texts of a thread behind the columns that its list filters by
   expect(names.slice(-5)).toEqual(['mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content'])
 })
 
-it('leaves the next migration nothing to add', () => {
-  const copy = mkdtempSync(join(tmpdir(), 'drizzle-'))
-  onTestFinished(() => rmSync(copy, { recursive: true }))
+it('leaves the next migration nothing to add', async () => {
+  const copy = await temporaryFolder()
   cpSync(join(ROOT, 'drizzle'), copy, { recursive: true })
   const args = ['generate', '--dialect', 'sqlite', '--schema', 'src/kernel/db/schema.ts', '--out', relative(ROOT, copy)]
   const output = execFileSync(join(ROOT, 'node_modules/.bin/drizzle-kit'), args, { cwd: ROOT, encoding: 'utf8' })
