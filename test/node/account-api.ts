@@ -46,7 +46,6 @@ interface Reply {
   error?: [code: number, message: string]
 }
 
-const HINTS = ['weur', 'eeur', 'enam', 'wnam', 'apac', 'oc']
 const fail = (status: number, code: number, message: string): Reply => ({ status, error: [code, message] })
 
 export type AccountApi = Awaited<ReturnType<typeof startAccountApi>>
@@ -83,7 +82,6 @@ export async function startAccountApi() {
     if (path.length === 0 && method === 'GET') return page(databases.map(details), url)
     if (path.length === 0) {
       const { name, primary_location_hint: hint, jurisdiction = null } = JSON.parse(body)
-      if (hint !== undefined && !HINTS.includes(hint)) return fail(400, 7400, 'Invalid location hint')
       if (databases.some((each) => each.name === name)) return fail(400, 7502, 'Database already exists')
       const sqlite = new DatabaseSync(':memory:')
       const database = { uuid: randomUUID(), name, hint, jurisdiction, replication: 'disabled', sqlite }
@@ -117,7 +115,6 @@ export async function startAccountApi() {
     const find = (name?: string) => buckets.find((each) => each.name === name && each.jurisdiction === jurisdiction)
     if (path.length === 0) {
       const { name, locationHint = 'wnam' } = JSON.parse(body)
-      if (!HINTS.includes(locationHint)) return fail(400, 10040, 'The JSON you provided was not well formed.')
       if (find(name)) return fail(409, 10004, 'The bucket you tried to create already exists, and you own it.')
       buckets.push({ name, location: locationHint, jurisdiction })
       return { result: find(name) }

@@ -1,13 +1,13 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { buildFrom } from '../tools/edge/build.ts'
 import { KINDS } from '../tools/edge/callers.ts'
 import { CALLER_SITES, nearHopMs, roundTripMs, type Site } from '../tools/edge/places.ts'
 import { describe as describeReport, judge } from '../tools/edge/report.ts'
 import { type Measured, runEdge, type Settings } from '../tools/edge/run.ts'
 import { makeData, serve } from '../tools/edge/serve.ts'
+import { temporaryFolder } from './cli-support.ts'
 
 /** Short, and says nothing of targets: `npm run edge` does. */
 const SHORT = { primaries: ['enam'], clients: 40, samples: 2, pairs: 80, coldShare: 0.5, deploys: 2 } satisfies Settings
@@ -77,28 +77,21 @@ it(
   'isolates and objects lose what they have in memory at a deploy, isolates alone when they are cold',
   TIMEOUT,
   async () => {
-    const directory = await mkdtemp(join(tmpdir(), 'crm-edge-test-'))
-    try {
-      await writeFile(join(directory, 'index.js'), COUNTING_WORKER)
-      await writeFile(join(directory, 'wrangler.toml'), COUNTING_TOML)
-      const build = await buildFrom(directory, join(directory, 'build'))
-      const { url, stop } = await serve(build, 'enam', makeData(0, 0), join(directory, 'state'), false)
-      const send = async (headers = {}) =>
-        (await fetch(url, { headers: { 'x-edge-site': 'Sydney', ...headers } })).json() as Promise<[number, number]>
-      try {
-        const counts = []
-        for (let turn = 0; turn < 6; turn++) counts.push(await send())
-        expect(counts.map(([, calls]) => calls)).toEqual([1, 2, 3, 4, 5, 6])
-        expect(Math.max(...counts.map(([requests]) => requests))).toBeGreaterThan(1)
-        expect(await send({ 'x-edge-cold': '1' })).toEqual([1, 7])
-        expect((await fetch(`${url}/edge/deploy`)).status).toBe(204)
-        expect(await send()).toEqual([1, 1])
-      } finally {
-        await stop()
-      }
-    } finally {
-      await rm(directory, { recursive: true, force: true })
-    }
+    const directory = await temporaryFolder()
+    await writeFile(join(directory, 'index.js'), COUNTING_WORKER)
+    await writeFile(join(directory, 'wrangler.toml'), COUNTING_TOML)
+    const build = await buildFrom(directory, join(directory, 'build'))
+    const { url, stop } = await serve(build, 'enam', makeData(0, 0), join(directory, 'state'), false)
+    onTestFinished(stop)
+    const send = async (headers = {}) =>
+      (await fetch(url, { headers: { 'x-edge-site': 'Sydney', ...headers } })).json() as Promise<[number, number]>
+    const counts = []
+    for (let turn = 0; turn < 6; turn++) counts.push(await send())
+    expect(counts.map(([, calls]) => calls)).toEqual([1, 2, 3, 4, 5, 6])
+    expect(Math.max(...counts.map(([requests]) => requests))).toBeGreaterThan(1)
+    expect(await send({ 'x-edge-cold': '1' })).toEqual([1, 7])
+    expect((await fetch(`${url}/edge/deploy`)).status).toBe(204)
+    expect(await send()).toEqual([1, 1])
   },
 )
 

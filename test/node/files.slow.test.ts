@@ -9,7 +9,7 @@ import { s3Storage } from '../../src/resources/files/s3.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { forgetPeakMemory, peakMemoryBytes } from '../tools/bench/memory.ts'
-import { runCommand } from './cli-support.ts'
+import { outputOf } from './cli-support.ts'
 import { ask, listDescendants } from './dev-server.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
@@ -25,9 +25,9 @@ beforeAll(async () => {
   dev = await startDev()
   const { data } = await api<{ data: { id: number }[] }>('/orders?per_page=1')
   order = data[0]?.id ?? 0
-}, 150_000)
+})
 
-afterAll(() => dev?.stop(), 30_000)
+afterAll(() => dev?.stop())
 
 /** Sends a request that must succeed; its shape is checked elsewhere. */
 async function api<T>(path: string, body?: object, { url = dev.url, token = dev.token } = {}): Promise<T> {
@@ -59,6 +59,10 @@ async function list(thread: string, to: { token?: string } = {}, orderId = order
 const put = (url: string, body: NonNullable<RequestInit['body']>, contentType: string, headers = {}) =>
   fetch(url, { method: 'PUT', body, headers: { 'content-type': contentType, ...headers } })
 
+function expectRefused(statuses: Record<string, number>): void {
+  expect(Object.entries(statuses).filter(([, status]) => status !== 403)).toEqual([])
+}
+
 async function statusOf(sent: Promise<Response>): Promise<number> {
   const response = await sent
   await response.text()
@@ -66,51 +70,38 @@ async function statusOf(sent: Promise<Response>): Promise<number> {
 }
 
 describe('an upload to the address of', () => {
-  it.each(made.vectors)(
-    '$key',
-    async ({ fileName, legacyThreadId, contentType }) => {
-      const bytes = Buffer.from(`The bytes of ${fileName}`)
-      const file = { fileName, legacyThreadId, contentType, size: bytes.length }
-      const { uploadUrl, key } = await presign(file)
+  it.each(made.vectors)('$key', async ({ fileName, legacyThreadId, contentType }) => {
+    const bytes = Buffer.from(`The bytes of ${fileName}`)
+    const file = { fileName, legacyThreadId, contentType, size: bytes.length }
+    const { uploadUrl, key } = await presign(file)
 
-      const changed = (change: (url: URL) => void) => {
-        const url = new URL(uploadUrl)
-        change(url)
-        return statusOf(put(url.href, bytes, contentType))
-      }
-      const withParameter = (name: string, value: string) => changed((url) => url.searchParams.set(name, value))
-      expect({
-        anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
-        longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
-        shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
-        anotherKey: await changed((url) => {
-          url.pathname += '2'
-        }),
-        anotherOrder: await changed((url) => {
-          url.pathname = url.pathname.replace(`/${order}/`, `/${order}0/`)
-        }),
-        longerValid: await withParameter('X-Amz-Expires', '86400'),
-        fewerSignedHeaders: await withParameter('X-Amz-SignedHeaders', 'host'),
-        anotherSignature: await withParameter('X-Amz-Signature', '0'.repeat(64)),
-      }).toEqual({
-        anotherType: 403,
-        longer: 403,
-        shorter: 403,
-        anotherKey: 403,
-        anotherOrder: 403,
-        longerValid: 403,
-        fewerSignedHeaders: 403,
-        anotherSignature: 403,
-      })
-      expect((await list(legacyThreadId)).map(({ path }) => path)).not.toContain(key)
+    const changed = (change: (url: URL) => void) => {
+      const url = new URL(uploadUrl)
+      change(url)
+      return statusOf(put(url.href, bytes, contentType))
+    }
+    const withParameter = (name: string, value: string) => changed((url) => url.searchParams.set(name, value))
+    expectRefused({
+      anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
+      longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
+      shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
+      anotherKey: await changed((url) => {
+        url.pathname += '2'
+      }),
+      anotherOrder: await changed((url) => {
+        url.pathname = url.pathname.replace(`/${order}/`, `/${order}0/`)
+      }),
+      longerValid: await withParameter('X-Amz-Expires', '86400'),
+      fewerSignedHeaders: await withParameter('X-Amz-SignedHeaders', 'host'),
+      anotherSignature: await withParameter('X-Amz-Signature', '0'.repeat(64)),
+    })
+    expect((await list(legacyThreadId)).map(({ path }) => path)).not.toContain(key)
 
-      const right = await put(uploadUrl, bytes, contentType)
-      expect(right.status).toBe(200)
-      expect(right.headers.get('etag')).toBe(`"${createHash('md5').update(bytes).digest('hex')}"`)
-      expect(await list(legacyThreadId)).toContainEqual(expect.objectContaining({ path: key, length: bytes.length }))
-    },
-    20_000,
-  )
+    const right = await put(uploadUrl, bytes, contentType)
+    expect(right.status).toBe(200)
+    expect(right.headers.get('etag')).toBe(`"${createHash('md5').update(bytes).digest('hex')}"`)
+    expect(await list(legacyThreadId)).toContainEqual(expect.objectContaining({ path: key, length: bytes.length }))
+  })
 })
 
 describe('uploads in development', () => {
@@ -232,7 +223,7 @@ describe('uploads in development', () => {
     if (!isReadable) return
     expect(second.peakMib, 'the memory that was seen').toBeGreaterThan(0)
     expect(third.peakMib - second.peakMib).toBeLessThan(75)
-  }, 120_000)
+  })
 })
 
 describe('a download from the address of', () => {
@@ -259,13 +250,13 @@ describe('a download from the address of', () => {
       change(url)
       return statusOf(fetch(url))
     }
-    expect({
+    expectRefused({
       anotherKey: await changed((url) => Object.assign(url, { pathname: `${url.pathname}2` })),
       longerValid: await changed((url) => url.searchParams.set('X-Amz-Expires', '86400')),
       anotherName: await changed((url) => url.searchParams.set('response-content-disposition', 'inline')),
       anotherSignature: await changed((url) => url.searchParams.set('X-Amz-Signature', '0'.repeat(64))),
       asUpload: await statusOf(put(downloadUrl, text, contentType)),
-    }).toEqual({ anotherKey: 403, longerValid: 403, anotherName: 403, anotherSignature: 403, asUpload: 403 })
+    })
 
     const deleted = await ask(dev, 'DELETE', `/orders/${order}/files?path=${encodeURIComponent(key)}`)
     expect(deleted.status).toBe(200)
@@ -299,15 +290,10 @@ describe('a company’s own storage, played by the local bucket', () => {
         },
       }),
     )
-    await cli('seed', file)
-    token = (await cli('tokens', 'create', '--company', String(COMPANY), '--name', 'test')).trim()
-  }, 60_000)
-
-  async function cli(command: 'seed' | 'tokens', ...args: string[]): Promise<string> {
-    const { code, stdout, stderr } = await runCommand(command, ...args, '--state', dev.state)
-    expect(code, stderr).toBe(0)
-    return stdout
-  }
+    await outputOf('seed', file, '--state', dev.state)
+    const create = ['create', '--company', String(COMPANY), '--name', 'test', '--state', dev.state]
+    token = (await outputOf('tokens', ...create)).trim()
+  })
 
   it('takes uploads and is listed, with signatures that another implementation checks', async () => {
     const thread = 't+1:='
@@ -329,5 +315,5 @@ describe('a company’s own storage, played by the local bucket', () => {
       expect((await ask({ url: dev.url, token }, 'DELETE', `/orders/77002/files?${query}`)).status).toBe(200)
     }
     expect(await list(thread, { token }, 77_002)).toEqual([])
-  }, 60_000)
+  })
 })
