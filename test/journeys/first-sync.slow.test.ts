@@ -1,12 +1,11 @@
-import { randomInt } from 'node:crypto'
 import { expect, it } from 'vitest'
 import type { ApiClient, Client, ListedOrder } from '../../src/client/index.ts'
 import { freshState, runSql } from '../node/cli-support.ts'
+import { importInstalledClient } from '../node/client-package.ts'
 import { serveState } from '../node/dev-server.ts'
 import { createRandom } from '../support/random.ts'
 import { type Copy, copyAll, followChanges } from './copy.ts'
-import { importInstalledClient } from './installed-client.ts'
-import { CLIENTS, createToken, fillShop, ORDERS, seedLater } from './large-shop.ts'
+import { CLIENTS, chooseSeed, createToken, fillShop, ORDERS, seedLater } from './large-shop.ts'
 import { type LossyProxy, startLossyProxy } from './lossy-proxy.ts'
 import { type Actor, emptyJournal, type Journal, makeChanges } from './random-changes.ts'
 
@@ -19,23 +18,10 @@ const LOSS = 0.1
 const MAX_RETRIES = 12
 const REQUESTS_PER_MINUTE = 300
 
-it('copies a company from nothing, and both sides end equal after 1,000 changes with lost responses', {
-  timeout: 300_000,
-}, async () => {
-  const seed = Number(process.env.JOURNEY_SEED ?? randomInt(1_000_000_000))
+it('copies a company from nothing, and both sides end equal after 1,000 changes with lost responses', async () => {
+  const seed = chooseSeed()
   const started = Date.now()
-  const progress: string[] = []
-  const report = (step: string) => progress.push(`${((Date.now() - started) / 1000).toFixed(1)} s: ${step}`)
-  try {
-    await runJourney(seed, report)
-  } catch (error) {
-    console.error(`JOURNEY_SEED=${seed}\n${progress.join('\n')}`)
-    throw error
-  }
-  console.log(`JOURNEY_SEED=${seed}\n${progress.join('\n')}`)
-})
-
-async function runJourney(seed: number, report: (step: string) => void): Promise<void> {
+  const report = (step: string) => console.log(`${((Date.now() - started) / 1000).toFixed(1)} s: ${step}`)
   const state = await freshState()
   const [{ createClient }] = await Promise.all([importInstalledClient(), fillShop(state)])
   report('the client is installed and the company loaded')
@@ -88,7 +74,7 @@ async function runJourney(seed: number, report: (step: string) => void): Promise
   await checkFeed(reader, cursor, truth)
   checkProxy(proxy)
   report('compared')
-}
+})
 
 function toRows<Row extends { id: number }>(rows: Map<number, Row>): Row[] {
   return [...rows.values()].sort((a, b) => a.id - b.id)

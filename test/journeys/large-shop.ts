@@ -1,6 +1,6 @@
-import { expect } from 'vitest'
+import { randomInt } from 'node:crypto'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
-import { runCommand, writeSeed } from '../node/cli-support.ts'
+import { outputOf, writeSeed } from '../node/cli-support.ts'
 
 export const CLIENTS = 5_000
 export const ORDERS = 8_000
@@ -9,6 +9,13 @@ export const LINKED_CLIENTS = 500
 /** Clients and orders with ids above this one are made by {@link seedLater}. */
 const LATER_IDS = 900_000
 const LATER_ROWS = 10
+
+/** The seed of a journey, which its output names. `JOURNEY_SEED` repeats one. */
+export function chooseSeed(): number {
+  const seed = Number(process.env.JOURNEY_SEED ?? randomInt(1_000_000_000))
+  console.log(`JOURNEY_SEED=${seed}`)
+  return seed
+}
 
 const company = { id: 1, name: 'Harbor Print Shop' }
 const order_statuses = [
@@ -51,15 +58,12 @@ export async function seedLater(state: string): Promise<{ clients: number; order
 }
 
 export async function loadFile(state: string, file: SeedInput): Promise<void> {
-  const path = await writeSeed(file)
-  expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
+  await outputOf('seed', await writeSeed(file), '--state', state)
 }
 
 /** The token of one user of the company, alone with its rate limit. */
 export async function createToken(state: string, name: string, company = 1): Promise<string> {
-  const outcome = await runCommand('tokens', 'create', '--company', `${company}`, '--name', name, '--state', state)
-  expect(outcome).toMatchObject({ code: 0, stderr: '' })
-  return outcome.stdout.trim()
+  return (await outputOf('tokens', 'create', '--company', `${company}`, '--name', name, '--state', state)).trim()
 }
 
 export function numbers(count: number): number[] {

@@ -1,7 +1,6 @@
 import { type IncomingMessage, request as sendRequest } from 'node:http'
 import { buffer } from 'node:stream/consumers'
-import { onTestFinished } from 'vitest'
-import { listen } from '../node/listen.ts'
+import { serve } from '../node/cli-support.ts'
 import type { Random } from '../support/random.ts'
 
 /** Ends of one window differ by the rounding of `t` to seconds and by the time of the response. */
@@ -40,7 +39,7 @@ export async function startLossyProxy(target: string, random: Random): Promise<L
   }
   let loss = 0
 
-  const { url, close } = await listen(async (request, response) => {
+  const url = await serve(async (request, response) => {
     try {
       const body = await buffer(request)
       const fate = random.chance(loss) ? random.pick<Fate>(['refused', 'abandoned', 'lost', 'lost']) : 'passed'
@@ -59,7 +58,6 @@ export async function startLossyProxy(target: string, random: Random): Promise<L
       response.destroy()
     }
   })
-  onTestFinished(close)
   return { ...proxy, url }
 }
 

@@ -1,10 +1,11 @@
-import { randomBytes, randomInt } from 'node:crypto'
-import { expect, it, onTestFailed, onTestFinished } from 'vitest'
+import { randomBytes } from 'node:crypto'
+import { expect, it, onTestFinished } from 'vitest'
 import type { Change, Message } from '../../src/client/index.ts'
 import { freshState } from '../node/cli-support.ts'
+import { importInstalledClient } from '../node/client-package.ts'
 import { serveState } from '../node/dev-server.ts'
 import { createRandom } from '../support/random.ts'
-import { importInstalledClient } from './installed-client.ts'
+import { chooseSeed } from './large-shop.ts'
 import { startLossyProxy } from './lossy-proxy.ts'
 
 /* A mail extension's sync of one thread, over a connection that loses responses. */
@@ -32,16 +33,12 @@ const messages: Message[] = [
   { id: 'm2', body_plain: 'And this one, please.', attachments: attach('a3', 'a4') },
 ]
 
-it('links a mail thread, uploads its attachments, reads all of it back and deletes it', {
-  timeout: 180_000,
-}, async () => {
-  const seed = Number(process.env.JOURNEY_SEED ?? randomInt(1_000_000_000))
-  onTestFailed(() => console.error(`JOURNEY_SEED=${seed}`))
+it('links a mail thread, uploads its attachments, reads all of it back and deletes it', async () => {
   const [{ createClient, syncAttachments }, server] = await Promise.all([
     importInstalledClient(),
     freshState().then((state) => serveState(state)),
   ])
-  const proxy = await startLossyProxy(server.url, createRandom(seed))
+  const proxy = await startLossyProxy(server.url, createRandom(chooseSeed()))
   proxy.setLoss(LOSS)
   const api = createClient({ baseUrl: proxy.url, token: server.token, maxRetries: 12, pace: true })
 

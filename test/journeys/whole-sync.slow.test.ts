@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -16,7 +15,7 @@ import type {
 import { freshState, runSql } from '../node/cli-support.ts'
 import { serveState } from '../node/dev-server.ts'
 import { createRandom, type Random } from '../support/random.ts'
-import { createToken, loadFile, numbers } from './large-shop.ts'
+import { chooseSeed, createToken, loadFile, numbers } from './large-shop.ts'
 
 /* The whole of a company in and out, by a process that is interrupted at ten random points. */
 
@@ -107,15 +106,15 @@ function copyOf(path: string) {
 it('is pulled in few requests, and pushed by one operation each, wherever it is interrupted', {
   timeout: 600_000,
 }, async () => {
-  const seed = Number(process.env.JOURNEY_SEED ?? randomInt(1_000_000_000))
-  console.log(`JOURNEY_SEED=${seed}`)
-  const random = createRandom(seed)
+  const random = createRandom(chooseSeed())
   const state = await freshState()
   await fill(state)
   const tokens: string[] = []
-  for (let run = 0; run <= INTERRUPTIONS; run++) tokens.push(await createToken(state, `pull ${run}`, 2))
   const pushTokens: string[] = []
-  for (let run = 0; run <= INTERRUPTIONS; run++) pushTokens.push(await createToken(state, `push ${run}`, 3))
+  for (let run = 0; run <= INTERRUPTIONS; run++) {
+    tokens.push(await createToken(state, `pull ${run}`, 2))
+    pushTokens.push(await createToken(state, `push ${run}`, 3))
+  }
   const server = await serveState(state)
   const file = (name: string) => join(state, name)
 

@@ -1,26 +1,52 @@
 import { execFile } from 'node:child_process'
-import { copyFile, mkdir, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { dirname, join, parse } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import { build } from 'vite'
-import { buildClient } from '../../src/cli/build-client.ts'
+import { temporaryFolder } from './cli-support.ts'
 
-const SOURCE = join(import.meta.dirname, '../../src/client')
+const ROOT = join(import.meta.dirname, '../..')
 export const run = promisify(execFile)
 
 /** The name by which an integrator imports the client. */
 export const PACKAGE = 'crm-integration-client'
 
-/** Makes a project in a new folder and installs the client's tarball in it, with its dependencies from the registry. */
-export async function installClient(project: string): Promise<void> {
-  const source = `${project}-source`
-  await mkdir(source, { recursive: true })
-  for (const name of ['package.json', 'README.md']) await copyFile(join(SOURCE, name), join(source, name))
-  buildClient(join(source, 'dist'))
-  const { stdout } = await runNpm(source, 'pack', '--silent', '--ignore-scripts')
+/**
+ * Makes a project in a new folder and installs the client in it, packed in a clean clone, with its dependencies from the
+ * registry. @returns the files of the package
+ */
+export async function installClient(project: string): Promise<string[]> {
+  const clone = `${project}-clone`
+  await copyClean(clone)
+  await runNpm(clone, 'pack', '-w', PACKAGE, '--pack-destination', clone)
+  const tarball = join(clone, (await readdir(clone)).find((name) => name.endsWith('.tgz')) ?? '')
   await writeFiles(project, { 'package.json': '{ "private": true, "type": "module" }' })
   const options = ['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund']
-  await runNpm(project, 'install', join(source, stdout.trim()), ...options)
+  await runNpm(project, 'install', tarball, ...options)
+  const { stdout } = await run('tar', ['-tf', tarball])
+  return stdout.trim().split('\n')
+}
+
+/** Copies the files of this repository as a clone has them, and links its packages. */
+async function copyClean(clone: string): Promise<void> {
+  const { stdout } = await run('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: ROOT })
+  for (const file of new Set(stdout.split('\0').filter(Boolean))) {
+    await cp(join(ROOT, file), join(clone, file)).catch((error: NodeJS.ErrnoException) => {
+      // It was removed, and that is not committed yet.
+      if (error.code !== 'ENOENT') throw error
+    })
+  }
+  await symlink(join(ROOT, 'node_modules'), join(clone, 'node_modules'))
+}
+
+/** Installs the client's package in a new project, as an integrator does, and imports it from there. */
+export async function importInstalledClient(): Promise<typeof import('../../src/client/index.ts')> {
+  const project = join(await temporaryFolder(), 'project')
+  await installClient(project)
+  const entry = createRequire(join(project, 'package.json')).resolve(PACKAGE)
+  return import(pathToFileURL(entry).href)
 }
 
 /** Bundles a module of a project into one for browsers, minified, and writes it where a folder is given. */
