@@ -7,8 +7,10 @@ import { crash, type Survivor } from '../tools/crash/run.ts'
 const SEED = 20_261
 const TIMES = 10
 
-// Whose process holds the database, and who belongs to a group, is read from /proc.
-describe.runIf(process.platform === 'linux')('a service that is killed ten times while it writes', () => {
+/** Whose process holds the database, and who belongs to a group, is read from /proc. */
+const IS_LINUX = process.platform === 'linux'
+
+describe.runIf(IS_LINUX)('a service that is killed ten times while it writes', () => {
   let survivor: Survivor
 
   beforeAll(async () => {
@@ -20,7 +22,7 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
     )
   }, 600_000)
 
-  afterAll(() => survivor?.close(), 30_000)
+  afterAll(() => survivor?.close())
 
   it('loses nothing that it acknowledged and leaves nothing in part', () => {
     expect(survivor.findings.join('\n')).toBe('')
@@ -121,21 +123,17 @@ describe.runIf(process.platform === 'linux')('a service that is killed ten times
   })
 })
 
-describe.runIf(process.platform === 'linux')('creations that are sent with a key until they are answered', () => {
-  it('make exactly one row each, however often the service is killed', { timeout: 300_000 }, async () => {
-    const creates = 100
-    const figures = await crashCreates({ seed: SEED, creates })
-    console.log(`${creates} creations: ${JSON.stringify(figures)}`)
-    expect([figures.rows, figures.ids]).toEqual([creates, creates])
-    expect(figures.kills).toBeGreaterThan(0)
-  })
+it.runIf(IS_LINUX)('creations that are sent with a key until they are answered make exactly one row each', async () => {
+  const creates = 100
+  const figures = await crashCreates({ seed: SEED, creates })
+  console.log(`${creates} creations: ${JSON.stringify(figures)}`)
+  expect([figures.rows, figures.ids]).toEqual([creates, creates])
+  expect(figures.kills).toBeGreaterThan(0)
 })
 
-describe.runIf(process.platform === 'linux')('an import that is resumed after each kill of the service', () => {
-  it('loads whole parts only, and in the end exactly the file', { timeout: 300_000 }, async () => {
-    const { findings, ...figures } = await crashImport({ seed: SEED, orders: 2000 })
-    console.log(`an import: ${JSON.stringify(figures)}`)
-    expect(findings).toEqual([])
-    expect(figures.kills).toBeGreaterThan(0)
-  })
+it.runIf(IS_LINUX)('an import that is resumed after each kill loads whole parts, in the end the file', async () => {
+  const { findings, ...figures } = await crashImport({ seed: SEED, orders: 2000 })
+  console.log(`an import: ${JSON.stringify(figures)}`)
+  expect(findings).toEqual([])
+  expect(figures.kills).toBeGreaterThan(0)
 })

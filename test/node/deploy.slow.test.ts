@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 
-describe('wrangler deploy --dry-run', { timeout: 300_000 }, () => {
+describe('wrangler deploy --dry-run', () => {
   it.each(['staging', 'production'])('accepts the configuration and the bundle of %s', (env) => {
     const args = ['node_modules/wrangler/bin/wrangler.js', 'deploy', '--dry-run', '--env', env]
     const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })

@@ -14,9 +14,7 @@ async function ask(url: string, method: string, headers: OutgoingHttpHeaders, bo
   return { status: statusCode, headers: received, bytes: await buffer(response) }
 }
 
-it('serves the same bytes with a strong tag of the version to every Accept-Encoding', {
-  timeout: 120_000,
-}, async () => {
+it('serves the same bytes with a strong tag of the version to every Accept-Encoding', async () => {
   const { url, token } = await serveState(await freshState())
   const authorization = `Bearer ${token}`
   for (const [path, change] of [

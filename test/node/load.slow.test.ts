@@ -9,24 +9,18 @@ import { type Report, runLoad } from '../tools/load/run.ts'
 /** Short, and says nothing of times: `npm run load` does. Memory is read from /proc. */
 const SHORT = { seconds: 2, trialSeconds: 1, clients: 300, threads: 10, tokens: 100 }
 
-it.runIf(process.platform === 'linux')(
-  'the load command runs, and nothing is refused',
-  { timeout: 180_000 },
-  async () => {
-    const lines: string[] = []
-    const report = await runLoad({ ...SHORT, say: (line) => lines.push(line) })
-    expect(unexpected(report)).toEqual([])
-    expect(lines.join('\n')).toMatch(/300 clients[\s\S]*closed loop: \d+ requests a second\n\d+ a second: p99/)
-    const kinds = new Set(report.steady.phase.outcomes.map(({ kind }) => kind))
-    expect([...kinds]).toEqual(
-      expect.arrayContaining(['readThread', 'putThread', 'patchOrder', 'upload', 'uploadBytes']),
-    )
-    const text = describeReport(report)
-    for (const part of ['sustained rate', 'twice that', 'after it', 'memory of the runtime', 'heap of the Worker']) {
-      expect(text).toContain(part)
-    }
-  },
-)
+it.runIf(process.platform === 'linux')('the load command runs, and nothing is refused', async () => {
+  const lines: string[] = []
+  const report = await runLoad({ ...SHORT, say: (line) => lines.push(line) })
+  expect(unexpected(report)).toEqual([])
+  expect(lines.join('\n')).toMatch(/300 clients[\s\S]*closed loop: \d+ requests a second\n\d+ a second: p99/)
+  const kinds = new Set(report.steady.phase.outcomes.map(({ kind }) => kind))
+  expect([...kinds]).toEqual(expect.arrayContaining(['readThread', 'putThread', 'patchOrder', 'upload', 'uploadBytes']))
+  const text = describeReport(report)
+  for (const part of ['sustained rate', 'twice that', 'after it', 'memory of the runtime', 'heap of the Worker']) {
+    expect(text).toContain(part)
+  }
+})
 
 function outcome(dueMs: number, latencyMs: number, fields: Partial<Outcome> = {}): Outcome {
   return { kind: 'readClient', dueMs, latencyMs, status: 200, requestId: `r${dueMs}`, text: '', ...fields }

@@ -11,7 +11,7 @@ describe('moves of a company that are killed at ten points while it is written',
     console.log(`${kills.length} kills: ${writes} writes acknowledged, ${refused} refused, ${lost} without a response`)
   }, 900_000)
 
-  afterAll(() => survivor?.close(), 30_000)
+  afterAll(() => survivor?.close())
 
   it('lose and double nothing, and leave the other company as it was', () => {
     expect(survivor.figures.findings.join('\n')).toBe('')

@@ -57,7 +57,7 @@ function findSlowInput({ source, flags }: Pattern): string | null {
 }
 
 describe('regular expressions of the sources', () => {
-  it('take at most linearly many steps on any input', { timeout: 300_000 }, () => {
+  it('take at most linearly many steps on any input', () => {
     const patterns = [...found.flatMap((each) => each.patterns), ...OF_ZOD]
     expect(patterns.length).toBeGreaterThan(80)
     const slow = patterns.flatMap((pattern) => {
