@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleSeed } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import { browserSuite, CHROMIUM, hasChromium } from './browser.ts'
-import { runCommand } from './cli-support.ts'
+import { outputOf } from './cli-support.ts'
 import { bundleModule, installClient } from './client-package.ts'
 import { listen } from './listen.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
@@ -41,7 +41,7 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
     built = join(folder, 'built')
     await buildFlow(join(folder, 'project'), built)
     pages = await servePages(built)
-  }, 180_000)
+  })
 
   afterAll(async () => {
     // One browser that fails to close must not block the others.
@@ -49,7 +49,7 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
     pages?.close()
     await dev?.stop()
     if (folder) await rm(folder, { recursive: true, force: true })
-  }, 60_000)
+  })
 
   /** A browser with the extension; `hostPermissions` lets it reach the API without CORS. */
   async function openExtension(hostPermissions: string[]): Promise<Worker> {
@@ -85,9 +85,7 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
 
   async function mintToken(): Promise<string> {
     const args = ['create', '--company', '1', '--name', 'browser test', '--state', dev.state]
-    const { code, stdout, stderr } = await runCommand('tokens', ...args)
-    expect(code, stderr).toBe(0)
-    return stdout.trim()
+    return (await outputOf('tokens', ...args)).trim()
   }
 
   const places: [string, () => Promise<Place>][] = [
@@ -102,7 +100,7 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
 
     beforeAll(async () => {
       place = await openPlace()
-    }, 60_000)
+    })
 
     it('reads the context, uploads, stores the thread and lists the file, which a second run finds', async () => {
       const fileName = 'bordado (50%) +1 ñ.txt'
@@ -120,7 +118,7 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
       })
       const again = await call(place, 'storeThread', { legacyThreadId, fileName, text: '' })
       expect(again).toMatchObject({ result: { status: 'stored', attachments: [{ status: 'already_stored' }] } })
-    }, 60_000)
+    })
 
     it('sends keys and versions, and reads tags and the rate limit', async () => {
       const result = await call(place, 'createOnce', { name: crypto.randomUUID() })
@@ -128,8 +126,8 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
     })
 
     it('reads why the storage rejected an upload', async () => {
-      const { data } = (await call(place, 'readError', { path: '/orders?per_page=1' }).then(bodyOf)) as Orders
-      const input = { legacyThreadId, orderId: data[0]?.id }
+      const { body } = (await call(place, 'readError', { path: '/orders?per_page=1' })) as Orders
+      const input = { legacyThreadId, orderId: body.data[0]?.id }
       expect(await call(place, 'uploadWrongly', input)).toEqual({
         status: 403,
         code: 'upload_failed',
@@ -150,16 +148,12 @@ describe.skipIf(!hasChromium)(browserSuite('in a real browser'), () => {
       const limited = await call(place, 'reachLimit', { token: await mintToken(), calls: 2 * RATE_LIMIT })
       expect(limited).toMatchObject({ status: 429, body: { error: { code: 'rate_limited' } } })
       expect((limited as { retryAfter: string }).retryAfter).toMatch(/^\d{1,2}$/)
-    }, 90_000)
+    })
   })
 })
 
 interface Orders {
-  data: { id: number }[]
-}
-
-function bodyOf(response: unknown): unknown {
-  return (response as { body: unknown }).body
+  body: { data: { id: number }[] }
 }
 
 /** Installs the client beside the sources of the extension, and bundles its flow as an extension loads it. */

@@ -1,15 +1,10 @@
-import { rm } from 'node:fs/promises'
 import { expect, it, onTestFinished } from 'vitest'
-import { makeStateFolder, runCommand, writeSeed } from './cli-support.ts'
+import { outputOf, runCommand, temporaryFolder, writeSeed } from './cli-support.ts'
 import { ask } from './dev-server.ts'
 import { startWrangler } from './start-wrangler.ts'
 
-it('wrangler dev says what an empty database lacks, and serves what the commands put into it', {
-  timeout: 240_000,
-}, async () => {
-  const state = await makeStateFolder()
-  onTestFinished(() => rm(state, { recursive: true, force: true }))
-
+it('wrangler dev says what an empty database lacks, and serves what the commands put into it', async () => {
+  const state = await temporaryFolder()
   const serve = async () => {
     const wrangler = await startWrangler('--persist-to', state)
     onTestFinished(wrangler.stop)
@@ -26,8 +21,7 @@ it('wrangler dev says what an empty database lacks, and serves what the commands
   const file = await writeSeed({ company: { id: 7, name: 'Harbor Prints' } })
   expect(await runCommand('migrate', '--state', state)).toMatchObject({ code: 0 })
   for (const path of [first, file]) expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0 })
-  const created = await runCommand('tokens', 'create', '--company', '7', '--name', 'First', '--state', state)
-  const token = /[0-9a-f]{64}/.exec(created.stdout)?.[0] ?? ''
+  const token = (await outputOf('tokens', 'create', '--company', '7', '--name', 'First', '--state', state)).trim()
 
   const served = await serve()
   const account = await ask({ ...served, token }, 'GET', '/me')
