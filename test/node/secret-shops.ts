@@ -24,51 +24,36 @@ export const WRONG = {
 }
 
 /** A company whose outside systems accept its credentials. */
-export function shopThatWorks(outside: Simulators): SeedInput {
-  return {
-    ...smallShop(1),
-    company: { id: 1, name: 'Shop 1', accounting_sync_enabled: true },
-    integrations: {
-      supplier_a: { base_url: `${outside.supplierA.url}/t/a${ENDPOINT_PATH}`, credentials: { ...SUPPLIER_A } },
-      supplier_b: { base_url: `${outside.supplierB.url}/t/b`, credentials: { ...SUPPLIER_B } },
-      accounting_sync: { base_url: `${outside.accounting.url}/t/x`, credentials: { ...ACCOUNTING } },
-      storage: {
-        endpoint: `${outside.s3.url}/t/${BUCKET}`,
-        bucket: BUCKET,
-        region: S3_REGION,
-        credentials: S3_KEYS,
-      },
-    },
-  }
-}
+export const shopThatWorks = (outside: Simulators) =>
+  shopOf(outside, 1, '', { a: { ...SUPPLIER_A }, b: { ...SUPPLIER_B }, accounting: ACCOUNTING, storage: S3_KEYS })
 
 /** A company whose outside systems refuse its credentials. */
-export function shopThatIsRefused(outside: Simulators): SeedInput {
-  return {
-    ...smallShop(2),
-    company: { id: 2, name: 'Shop 2', accounting_sync_enabled: true },
-    integrations: {
-      supplier_a: {
-        base_url: `${outside.supplierA.url}/t/a2${ENDPOINT_PATH}`,
-        credentials: { ...SUPPLIER_A, password: WRONG.password },
-      },
-      supplier_b: { base_url: `${outside.supplierB.url}/t/b2`, credentials: { ...SUPPLIER_B, api_key: WRONG.apiKey } },
-      accounting_sync: {
-        base_url: `${outside.accounting.url}/t/x2`,
-        credentials: {
-          ...credentialsFor('4712'),
-          client_secret: WRONG.clientSecret,
-          refresh_token: WRONG.refreshToken,
-        },
-      },
-      storage: {
-        endpoint: `${outside.s3.url}/t/${BUCKET}-2`,
-        bucket: `${BUCKET}-2`,
-        region: S3_REGION,
-        credentials: { ...S3_KEYS, secret_access_key: WRONG.storageSecret },
-      },
+export const shopThatIsRefused = (outside: Simulators) =>
+  shopOf(outside, 2, '-2', {
+    a: { ...SUPPLIER_A, password: WRONG.password },
+    b: { ...SUPPLIER_B, api_key: WRONG.apiKey },
+    accounting: {
+      ...credentialsFor('4712'),
+      client_secret: WRONG.clientSecret,
+      refresh_token: WRONG.refreshToken,
     },
-  }
+    storage: { ...S3_KEYS, secret_access_key: WRONG.storageSecret },
+  })
+
+type Credentials = Record<'a' | 'b' | 'accounting' | 'storage', Record<string, string>>
+
+function shopOf({ supplierA, supplierB, accounting, s3 }: Simulators, id: number, suffix: string, of: Credentials) {
+  const bucket = `${BUCKET}${suffix}`
+  return {
+    ...smallShop(id),
+    company: { id, name: `Shop ${id}`, accounting_sync_enabled: true },
+    integrations: {
+      supplier_a: { base_url: `${supplierA.url}/t/a${suffix}${ENDPOINT_PATH}`, credentials: of.a },
+      supplier_b: { base_url: `${supplierB.url}/t/b${suffix}`, credentials: of.b },
+      accounting_sync: { base_url: `${accounting.url}/t/x${suffix}`, credentials: of.accounting },
+      storage: { endpoint: `${s3.url}/t/${bucket}`, bucket, region: S3_REGION, credentials: of.storage },
+    },
+  } satisfies SeedInput
 }
 
 const message = { account_email: 'box@x.example', messages: [{ id: '1', body_plain: 'Hello' }] }

@@ -56,12 +56,12 @@ beforeAll(async () => {
   commands += listed.stdout + listed.stderr
   secrets['unknown token'] = randomBytes(32).toString('hex')
   await useEverything()
-}, 120_000)
+})
 
 afterAll(async () => {
   await Promise.all(Object.values(outside ?? {}).map((simulator) => simulator.close()))
   await rm(state, { recursive: true, force: true })
-}, 30_000)
+})
 
 function collectSecrets(): void {
   const settings = readDevVars()
