@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { createRandom } from '../support/random.ts'
-import { freshState, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { freshState, outputOf, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 import { startCommand } from './start-dev.ts'
 
@@ -15,35 +15,16 @@ const numbers = (count: number) => Array.from({ length: count }, (_, index) => i
 async function load(state: string, id: number, name: string, rows: number): Promise<void> {
   const path = await writeSeed({
     company: { id, name, currency: 'EUR' },
-    order_statuses: [{ id: 1, title: 'New', is_default: true, color: '#fff' }],
     taxes: [{ id: 1, name: 'State', rate: 8.2501 }],
-    catalog_items: numbers(rows / 10).map((number) => ({ id: number, title: `Item ${number}`, price: number / 4 })),
-    clients: numbers(rows).map((number) => ({
-      id: number,
-      company_name: `Club ${number} \u2028 "é😀`,
-      phone: `(555) 010-${number}`,
-      deleted: number % 9 === 0,
-      ...(number % 7 === 0 && { external_id: `shop-${number}` }),
-    })),
-    orders: numbers(rows).map((number) => ({
-      id: number,
-      title: `Order ${number}`,
-      client_id: number,
-      order_status_id: 1,
-      description: 'd'.repeat(number % 100),
-      deleted: number % 11 === 0,
-      invoice: {
-        id: number,
-        tax_id: 1,
-        discount_amount: 12.5,
-        deleted: number % 11 === 0,
-        items: [{ id: number, title: 'Tee', quantity: 1.25, unit_price: 9.95 }],
-        payments: [{ id: number, amount: 1.5, paid_at: '2026-01-02', note: 'n' }],
-      },
-      artworks: number % 5 === 0 ? [{ id: number, name: 'Crest', placements: ['front', { x: 1.5 }] }] : [],
+    clients: numbers(rows).map((id) => ({ id, company_name: `Club ${id} \u2028 "é😀` })),
+    orders: numbers(rows).map((id) => ({
+      id,
+      title: `Order ${id}`,
+      client_id: id,
+      invoice: { id, tax_id: 1, items: [{ id, title: 'Tee', quantity: 1.25, unit_price: 9.95 }] },
     })),
   })
-  expect(await runCommand('seed', path, '--state', state)).toMatchObject({ code: 0, stderr: '' })
+  await outputOf('seed', path, '--state', state)
 }
 
 /** 20 MB of mail, in texts and numbers as they are sent. */
@@ -66,10 +47,8 @@ async function sync(url: string, token: string): Promise<void> {
   expect((await fetch(`${url}/api/v1/mail/threads/t1`, request)).status).toBe(200)
 }
 
-async function exportTo(state: string, path: string): Promise<void> {
-  const outcome = await runCommand('companies', 'export', '2', '--output', path, '--state', state)
-  expect(outcome).toMatchObject({ code: 0, stderr: '' })
-}
+const exportTo = (state: string, path: string) =>
+  outputOf('companies', 'export', '2', '--output', path, '--state', state)
 
 it('an import of an export, killed at five points, is exported again as the same bytes', {
   timeout: 600_000,
@@ -77,9 +56,9 @@ it('an import of an export, killed at five points, is exported again as the same
   const source = await freshState()
   await load(source, 1, 'Look-alike', 50)
   await load(source, 2, 'Harbor', 1_500)
-  const created = await runCommand('tokens', 'create', '--company', '2', '--name', 'mail', '--state', source)
+  const token = await outputOf('tokens', 'create', '--company', '2', '--name', 'mail', '--state', source)
   const server = await serveState(source)
-  await sync(server.url, created.stdout.trim())
+  await sync(server.url, token.trim())
   const first = join(source, 'first.ndjson')
   await exportTo(source, first)
   await server.stop()
