@@ -112,6 +112,8 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
     expect(result.headers.get('retry-after')).toBe('10')
     failures.push(at)
   }
+  // A recovery by another test calls this company's object.
+  left = -1
   expect(failures.length).toBeGreaterThan(2)
   expect((await call('GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
 })

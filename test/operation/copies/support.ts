@@ -79,7 +79,7 @@ export async function recover() {
   const steps: any[] = []
   for (let sent: object | null = {}; sent; ) {
     const { status, body } = await adminCall('POST', '/recovery', sent)
-    expect(status).toBe(200)
+    expect(status, JSON.stringify(body)).toBe(200)
     steps.push(body)
     sent = body.next_cursor === null ? null : { cursor: body.next_cursor }
   }
