@@ -122,7 +122,8 @@ describe('a bundler', () => {
   it('bundles the client for a browser, small and without the verification of webhooks', async () => {
     const code = await bundle(`export * from '${PACKAGE}'`)
     expect(code).not.toMatch(/whsec_|^import /m)
-    expect(code.length).toBeLessThan(29_500)
+    // Bundlers name the file of each part in a comment, by a path of any length.
+    expect(code.replaceAll(/^\/\/ .*\n/gm, '').length).toBeLessThan(29_000)
     expect(await bundle(`export { createClient } from '${PACKAGE}'`)).not.toContain('several_orders')
   })
 

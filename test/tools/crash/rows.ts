@@ -56,7 +56,8 @@ export interface AuditRow {
 export function toClient(row: ClientRow | undefined) {
   return (
     row && {
-      ...withTimes(row),
+      ...row,
+      ...presentTimes(row),
       accounting_sync_enabled: row.accounting_sync_enabled === 1,
       tax_exempt: row.tax_exempt === 1,
     }
@@ -64,10 +65,9 @@ export function toClient(row: ClientRow | undefined) {
 }
 
 /** A project as the API returns it. */
-export const toProject = (row: OrderRow | undefined) => row && withTimes(row)
+export const toProject = (row: OrderRow | undefined) => row && { ...row, ...presentTimes(row) }
 
-const withTimes = <T extends Record<'created_at' | 'updated_at' | 'deleted', number>>(row: T) => ({
-  ...row,
+const presentTimes = (row: Pick<ClientRow, 'created_at' | 'updated_at' | 'deleted'>) => ({
   deleted: row.deleted === 1,
   created_at: isoTime(row.created_at),
   updated_at: isoTime(row.updated_at),
