@@ -33,6 +33,7 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
   ['POST /clients', { company_name: 'Elm' }, (api) => api.clients.create({ company_name: 'Elm' })],
   ['PATCH /clients/1', { deleted: true }, (api) => api.clients.update(1, { deleted: true })],
   ['PATCH /clients/info%2Ba%2Fb%40oak.example', { phone: null }, (api) => api.clients.update(EMAIL, { phone: null })],
+  ['DELETE /clients/1', null, (api) => api.clients.delete(1)],
   [
     'GET /orders?client_id=1&status=3&from=2026-01-01&to=2026-01-31',
     null,
@@ -100,8 +101,14 @@ const CALLS: [line: string, body: unknown, call: (api: ApiClient) => Promise<unk
     null,
     (api) => api.orders.list({ status: [1, 2], q: 'regatta', expand: ['totals', 'client'] }),
   ],
+  [
+    'PUT /orders/by-external-id/a%2F1',
+    { title: 'Caps', client_id: 1 },
+    (api) => api.orders.upsert('a/1', { title: 'Caps', client_id: 1 }),
+  ],
   ['PUT /orders/12/invoice-items', { items }, (api) => api.orders.putInvoiceItems(12, items)],
   ['POST /orders/12/payments', payment, (api) => api.orders.addPayment(12, payment)],
+  ['PATCH /orders/12/payments/3', { note: null }, (api) => api.orders.updatePayment(12, 3, { note: null })],
   ['DELETE /orders/12/payments/3', null, (api) => api.orders.deletePayment(12, 3)],
   [
     'PUT /mail/threads/t%3A1',
