@@ -135,13 +135,16 @@ function goesWell(sent: Sent, fault: Fault): boolean {
   return isPassing && isRepeated
 }
 
+const REPORT = 'RATE_LIMITER.report'
+/** Whoever is told of a change must not read it as it was before: the report is awaited. */
+const isToldOfChanges = ({ path }: Sent) => path.startsWith('/changes')
+
 /** Waits for other requests' work end at a poll. */
 const POLLING_MS = 20
 
 /** How long the request may wait for a call that hangs. */
 function limitMs({ name }: Fault, sent: Sent): number {
-  // Whoever is told of a change must not read it as it was before.
-  if (name === 'RATE_LIMITER.report' && sent.path.startsWith('/changes')) return BUDGET_MS.limiter
+  if (name === REPORT && isToldOfChanges(sent)) return BUDGET_MS.limiter
   if (BEHIND.test(name)) return 0
   if (name.startsWith('CACHE.')) return BUDGET_MS.cache
   if (name.startsWith('RATE_LIMITER.')) return BUDGET_MS.silence
@@ -188,7 +191,10 @@ describe.each([...FROM_CONTRACTS, ...MORE])('%s', (_, sent) => {
     if (isRead(sent)) expect(well.rows).toEqual(before)
     else expect(well.rows).not.toEqual(before)
 
-    const faults = well.calls.flatMap((call) => modesOf(call).map((mode): Fault => ({ ...call, mode })))
+    // The report of much database time depends on the machine.
+    const isByChance = ({ name }: Call) => name === REPORT && isRead(sent) && !isToldOfChanges(sent)
+    const calls = well.calls.filter((call) => !isByChance(call))
+    const faults = calls.flatMap((call) => modesOf(call).map((mode): Fault => ({ ...call, mode })))
     expect(faults.length, 'the calls of a binding').toBeGreaterThan(0)
     const shops = await openShops(sent, faults.length)
     const problems: string[] = []
@@ -263,7 +269,7 @@ function expectInTime(sent: Sent, fault: Fault, waitedMs: number, endedMs: numbe
   if (mode !== 'hangs' && mode !== 'never responds') return
   expect(waitedMs).toBeLessThanOrEqual(limitMs(fault, sent))
   // A slow object gets a report all the same, and the time of a batch counts whenever it ends.
-  const ofName: Record<string, number> = { 'RATE_LIMITER.report': BUDGET_MS.silence, 'DB.batch': BEHIND_MS }
+  const ofName: Record<string, number> = { [REPORT]: BUDGET_MS.silence, 'DB.batch': BEHIND_MS }
   const behindMs = ofName[fault.name] ?? BUDGET_MS.afterwards
   expect(endedMs).toBeLessThanOrEqual(limitMs(fault, sent) + behindMs + POLLING_MS)
 }
