@@ -136,7 +136,8 @@ describe('a listing', () => {
 
   it('has only what can be downloaded and deleted: no marker of the folder, no key with dots as a segment', async () => {
     const keys = [prefix, `${prefix}a/../b`, `${prefix}email/`, `${prefix}x`]
-    await fillBucket(bucket, keys)
+    // Markers of folders are empty, and so may files be.
+    await fillBucket(bucket, [], { objects: keys.map((key) => ({ key, size: 0, lastModified: LAST_MODIFIED })) })
     expect(pathsOf(await listFiles(company))).toEqual([`${prefix}email/`, `${prefix}x`])
   })
 
