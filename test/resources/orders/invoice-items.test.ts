@@ -41,7 +41,8 @@ const FULL = {
 
 describe('PUT /orders/{id}/invoice-items', () => {
   it('writes all fields of a line, and defaults for those that are left out', async () => {
-    const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
+    const terms = { tax_id: shop.taxId, discount_amount: 10, payments: [{ amount: 10 }] }
+    const { project, invoice } = await createOrder(shop, terms)
     const response = await put(project.id, [FULL, { title: ' Setup ' }])
     expect(response.status, JSON.stringify(response.body)).toBe(200)
     const line = { id: expect.any(Number), invoice_id: invoice.id, deleted: false }
@@ -59,7 +60,8 @@ describe('PUT /orders/{id}/invoice-items', () => {
         position: 2,
       },
     ])
-    expect(response.body.invoice).toMatchObject({ id: invoice.id, subtotal: 574.75, tax_total: 0, balance_due: 574.75 })
+    const totals = { subtotal: 574.75, discount_total: 57.48, tax_total: 0, amount_paid: 10, balance_due: 507.27 }
+    expect(response.body.invoice).toMatchObject({ id: invoice.id, ...totals })
     const read = (await shop.call('GET', `/orders/${project.id}`)).body
     expect(read.invoice_items).toEqual(response.body.invoice_items)
     expect(read.invoice).toEqual(response.body.invoice)
