@@ -166,7 +166,7 @@ const pickOf = <T>(all: readonly [T, ...T[]] | readonly T[], at: number): T => {
   return value as T
 }
 
-/** What the n-th row of every kind has. */
+/** The columns that the n-th rows of all kinds share. */
 function commonOf(n: number) {
   const created_at = BASE_MS + Math.floor(n / 3) * 1_000
   return { deleted: n % 19 === 0, created_at, updated_at: created_at + (n % 7) * 700 }

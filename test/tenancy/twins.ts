@@ -205,9 +205,9 @@ async function mintTwin(kind: Kind, home: Home) {
        mail_quota_bytes = ?3 WHERE id = ?1`,
     ...[company.id, LONG_AGO, kind === 'middle' ? 2 ** 31 : 2 ** 30],
   )
-  for (const part of [false, true]) {
-    const database = part ? 'DB' : home
-    const rows = rowsFor(word, kind).filter(([table]) => DIRECTORY.includes(table) === part)
+  for (const isDirectory of [false, true]) {
+    const database = isDirectory ? 'DB' : home
+    const rows = rowsFor(word, kind).filter(([table]) => DIRECTORY.includes(table) === isDirectory)
     await env[database].batch(
       rows.map(([table, row]) => insertion(table, { company_id: company.id, ...row }, database)),
     )

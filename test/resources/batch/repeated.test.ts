@@ -129,7 +129,7 @@ describe('a batch that is sent again with its key', () => {
   })
 })
 
-/** Whose round trips are counted. */
+/** Its batches are sent through a counter of round trips. */
 const own = await mintCompany({ home: 'DB' })
 
 describe('a batch with stale versions', () => {

@@ -21,7 +21,7 @@ export async function mintOrder(company: TestCompany): Promise<number> {
   return order.body.project.id
 }
 
-/** Where the keys of the order's files are. */
+/** The prefix of the keys of an order's files. */
 export const folderOf = ({ id, orderId }: CompanyWithOrder) => `orders/${id}/${orderId}/`
 
 export const listFiles = (of: CompanyWithOrder, query = '') => of.call('GET', `/orders/${of.orderId}/files${query}`)
