@@ -146,9 +146,10 @@ async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
     return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
   }
-  const finish = async () => {
+  /** Goes on to the end. @param ms how long a call goes on; with 0 it does one step */
+  const finish = async (ms = 60_000) => {
     for (;;) {
-      const result = await step({}, 60_000)
+      const result = await step({}, ms)
       if (result.done) return result
     }
   }
@@ -171,7 +172,7 @@ it('a client that a request creates after the company is suspended takes no id o
   while (!(await isSuspended())) expect(await step()).toMatchObject({ done: false })
   const late = await write()
   const another = { table: 'clients', expected: 1, found: 2 }
-  expect(await finish()).toMatchObject({ differences: expect.arrayContaining([another]) })
+  expect(await finish(0)).toMatchObject({ differences: expect.arrayContaining([another]) })
   expect((await call(token, 'GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
   expect((await call(token, 'GET', `/clients/${late.id}`)).body.client.company_name).toBe('Late')
   expect((await call(token, 'GET', `/orders/${project.id}`)).body.project.client_id).toBe(client.id)
@@ -187,7 +188,7 @@ it.each(HOMES.flatMap((home) => [[home, 'check'] as const, [home, 'email_threads
     while (!(await isSuspended()) || result.step !== last) result = await step()
     // Its token is cached as that of a company that is not suspended.
     expect((await call(token, 'PUT', '/mail/email-threads/t1', thread('Late'))).status).toBe(200)
-    await finish()
+    await finish(0)
     const named = 'SELECT thread_id FROM email_thread_objects WHERE company_id = ? AND thread_id IS NOT NULL'
     expect(await sqlIn(home, named, id)).toEqual([])
     const { body } = await call(token, 'GET', '/mail/email-threads/t1?account_email=box@x.example')
