@@ -121,6 +121,13 @@ describe('a token without database time', () => {
 })
 
 describe('many concurrent requests of a token', () => {
+  it('use at most the allowance and what is under way, while their time is reported', async () => {
+    const { bindings, seen, get } = await company(250)
+    const statuses = await statusesOf(100, get, bindings)
+    expect(seen.statements * 250).toBeLessThanOrEqual(DATABASE_LIMIT_MS + IN_FLIGHT * 250)
+    expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
+  })
+
   it('are refused in the queue once the earlier ones have used up the allowance', async () => {
     const { bindings, seen, get, use } = await company(250)
     await use(DATABASE_LIMIT_MS - 300)
