@@ -237,12 +237,18 @@ describe('the identity', () => {
   })
 
   it('of a revoked or expired token ends the request, which is not counted', async () => {
-    for (const change of ['revoked_at = 1', 'expires_at = 1']) {
+    for (const [change, used] of [
+      ['revoked_at = 1', 0],
+      ['expires_at = 1', 0],
+      ['revoked_at = 1', 1],
+    ] as const) {
       const gate = await Gate.open()
+      await gate.allow(used)
       await sql(`UPDATE api_tokens SET ${change} WHERE token_hash = ?`, gate.hash)
+      moveTime(30_000)
       const request = { databaseMs: 0, isWrite: false }
       expect(await gate.stub.admit(gate.hash, request)).toMatchObject({ kind: 'ended' })
-      expect(await gate.stub.usage()).toEqual([])
+      expect(await gate.stub.usage()).toMatchObject(Array(used).fill({ requests: 1, refused: 0 }))
     }
   })
 
