@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { buildCreateCall } from '../../../src/delivery/accounting/invoice-payload.ts'
-import { ACME, makeOrder, openAccount, World } from './support.ts'
+import { buildCreateCall, buildUpdateCall } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { ACME, makeLine, makeOrder, openAccount, World } from './support.ts'
 
 describe('an invoice', () => {
   it('is created, read and found', async () => {
     const { world, adapter, create } = await openAccount()
     const key = await adapter.sendInvoice(create, 'r1')
-    expect(key.SyncToken).toBe('0')
+    expect(key).toEqual({ Id: key.Id, SyncToken: '0', total: 123.41, tax: 9.41 })
     const invoice = await adapter.readInvoice(key.Id)
     expect(invoice).toMatchObject({ ...create.body, TotalAmt: 123.41 })
     expect(await adapter.findInvoices('1001')).toEqual([invoice])
@@ -16,6 +16,14 @@ describe('an invoice', () => {
     expect(new URL(path, 'http://x').searchParams.get('requestid')).toBe('r1')
     expect(new URL(path, 'http://x').searchParams.get('minorversion')).toBe('75')
     expect(headers).toMatchObject({ 'content-type': 'application/json', accept: 'application/json' })
+  })
+
+  it('is updated, and returned with its new version and figures', async () => {
+    const { adapter, references, create } = await openAccount()
+    const key = await adapter.sendInvoice(create, 'r1')
+    const update = buildUpdateCall(makeOrder({ items: [makeLine({ quantity: 2 })] }), references, key)
+    const updated = { Id: key.Id, SyncToken: '1', total: 20.57, tax: 1.57 }
+    expect(await adapter.sendInvoice(update, 'r2')).toEqual(updated)
   })
 
   it.each(["O'Brien & Söns", 'back\\slash', "\\' or Id = '1", '100% "cotton", ünï + 1'])(
