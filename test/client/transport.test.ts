@@ -21,6 +21,7 @@ const writes: [string, (api: ApiClient) => Promise<unknown>][] = [
   ['POST of a client', (api) => api.clients.create({ company_name: 'Elm' })],
   ['POST of an order', (api) => api.orders.create({ title: 'Caps', client_id: 1 })],
   ['PATCH of a client', (api) => api.clients.update(1, { phone: '1' })],
+  ['PATCH that names a version', (api) => api.clients.update(1, { phone: '1' }, { ifMatch: 1 })],
   ['PATCH of an order', (api) => api.orders.update(12, { title: 'x' })],
   ['DELETE of an order', (api) => api.orders.delete(12)],
 ]
