@@ -48,8 +48,8 @@ export async function compare<Name extends string>(
 }
 
 /**
- * Loads one address over some connections and takes each response's time as it comes (autocannon's own histogram knows whole
- * milliseconds only).
+ * Loads one address over some connections and takes each response's time as it comes (autocannon's own histogram knows
+ * whole milliseconds only).
  *
  * @param next makes the next request
  * @throws when a response is not 2xx: a refused request must not count as a fast one
@@ -86,7 +86,7 @@ export function get(path: string, token: string) {
   return { method: 'GET', path: `/api/v1${path}`, headers: bearer(token) }
 }
 
-/** What a response says of its company's database time, in milliseconds. */
+/** The database time that the token of a response has left, in milliseconds. */
 export function databaseLeft({ headers }: Response): number {
   return Number(/"database";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1])
 }
