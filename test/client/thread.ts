@@ -45,12 +45,12 @@ export async function readMessages(crm: Crm): Promise<Message[]> {
   return emailThread?.messages ?? []
 }
 
-/** Where a run has stored the thread, as it is in `before`. */
+/** Runs a sync once. @returns the API, and the threads and files that it stores then */
 export async function openSynced(options: Partial<SyncOptions> = {}) {
   const crm = await openCrm(seed)
   await syncAttachments(crm.client(), optionsFor(options))
   return { crm, before: await readEnd(crm) }
 }
 
-/** For a mailbox that cannot be reached. */
+/** Fails as a mailbox does that cannot be reached. */
 export const offline = () => Promise.reject(new Error('offline'))

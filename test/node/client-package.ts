@@ -14,8 +14,8 @@ export const run = promisify(execFile)
 export const PACKAGE = 'crm-integration-client'
 
 /**
- * Makes a project in a new folder and installs the client in it, packed in a clean clone, with its dependencies from the
- * registry. @returns the files of the package
+ * Makes a project in a new folder and installs the client in it, packed in a clean clone. Its dependencies come from
+ * the registry. @returns the files of the package
  */
 export async function installClient(project: string): Promise<string[]> {
   const clone = `${project}-clone`

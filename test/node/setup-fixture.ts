@@ -9,7 +9,7 @@ import { openAccount } from '../../src/cli/wrangler.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 import { startCommand } from './start-dev.ts'
 
-/** An empty account, and a copy of wrangler.toml of its own, with what sets them up in this process and by a command. */
+/** Makes an empty account and a copy of wrangler.toml: `setUp` fills them in this process, `run` by a command. */
 export async function freshAccount() {
   const api = await startAccountApi()
   const folder = mkdtempSync(join(tmpdir(), 'crm-setup-'))

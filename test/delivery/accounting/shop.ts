@@ -128,7 +128,7 @@ export class Shop {
     return runAlarm(this.object, this.company.id)
   }
 
-  /** Begins a delivery; the response to the last of so many invoice calls in all is held back until the next `spoil`. */
+  /** Starts a delivery and holds the response to its next invoice call until `spoil`. There are `calls` by then. */
   async holdInvoice(calls: number): Promise<{ delivered: Promise<number | null> }> {
     await this.world.spoil({ match: INVOICE_POST, hold: true })
     const delivered = this.deliver()

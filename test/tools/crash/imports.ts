@@ -21,7 +21,7 @@ const KILL_AFTER_MS = [50, 700] as const
 const PATIENCE_MS = 10_000
 const RETRY_MS = 100
 
-/** The rows of a seed file, by their tables but for the items of invoices. */
+/** The lists of a seed file. Each is stored in the table of its name, `items` in `invoice_items`. */
 const ROWS = ['order_statuses', 'taxes', 'clients', 'orders', 'invoices', 'items', 'payments'] as const
 
 /**

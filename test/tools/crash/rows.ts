@@ -3,7 +3,7 @@ import { isoTime } from '../../../src/kernel/api/contract.ts'
 import type { client } from '../../../src/resources/clients/contract.ts'
 import type { invoice, project } from '../../../src/resources/orders/shapes.ts'
 
-/** What the API returns, as its table holds it: SQLite has no booleans, and times are milliseconds. */
+/** Fields of the API as their table stores them: SQLite has no booleans, and times are milliseconds. */
 type Stored<T> = { [K in keyof T]: K extends `${string}_at` ? number : T[K] extends boolean ? number : T[K] }
 
 export type ClientRow = Stored<z.output<typeof client>>

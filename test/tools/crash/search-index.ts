@@ -8,7 +8,7 @@ const charactersOf = (text: string) =>
 const spaced = (text: string) =>
   `(SELECT char(30) || group_concat(substr(${text}, key + 1, 1), char(30)) || char(30) FROM ${charactersOf(text)})`
 
-/** Of each full-text table: the table and the text that it has, and whether it has deleted rows too. */
+/** Each full-text table, the table and the text that it indexes, and whether it has deleted rows. */
 const SOURCES = [
   ['clients_fts', 'clients', 'search_text || char(31) || phone_digits', false],
   ['catalog_items_fts', 'catalog_items', 'search_text', false],

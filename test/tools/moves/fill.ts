@@ -41,7 +41,7 @@ const TABLES = {
     "kind, enabled, base_url, credentials, updated_at) SELECT ?1, 'accounting_sync', 1, 'http://127.0.0.1:9', 'unreadable', 0",
 }
 
-/** Rows for each order, where it is not one; at least one in all. */
+/** Rows per order, by default one. Every table has at least one row. */
 const SHARES: Partial<Record<string, number>> = {
   ...{ order_statuses: 0.001, taxes: 0.001 },
   ...{ clients: 0.5, thread_contexts: 0.5 },
