@@ -127,6 +127,9 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of other syst
   it('ask to reconnect where the consent is lost, and send what waits', async () => {
     const refused = { status: 401, times: -1, match: '/v3/' }
     const lost = { status: 400, times: -1, match: 'tokens/bearer', body: '{"error":"invalid_grant"}' }
+    // Its accounting system has given out a refresh token.
+    await changeOrder('Delivered')
+    await expectDelivered()
     await spoil(accounting, lost, refused)
     await changeOrder('Waiting')
     await openUntil('integrations', 'Accounting system', 'Reconnect needed')
