@@ -20,8 +20,10 @@ const TIMEOUT_MS = 15_000
 const RUN_MS = 5_000
 /** Rounds of an endpoint in one run: those of ten endpoints, which may only skip changes, make fewer than 1,000 queries. */
 const RUN_ROUNDS = 6
-/** Deliveries to one endpoint at once. A Worker may wait for six responses. */
+/** Deliveries to one endpoint at once. */
 const CONCURRENCY = 4
+/** Those of a company. A Worker may wait for six responses: another call would wait in a queue while its time runs out. */
+const CONNECTIONS = 6
 /** An endpoint with this many failing objects is down: only retries continue until one succeeds. */
 export const MAX_FAILING = 10
 /** An endpoint with this many failures before its first success is disabled: it may never have asked for messages. */
@@ -58,9 +60,9 @@ export class WebhookDelivery extends CompanyObject {
     const { CREDENTIALS_KEY: credentialsKey } = this.env
     const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
-    const runs = endpointIds.map((endpointId) =>
-      deliverChanges({ ...context, endpointId, credentialsKey, addresses, pace: this.pace }, endMs),
-    )
+    const concurrency = Math.max(1, Math.min(CONCURRENCY, Math.floor(CONNECTIONS / endpointIds.length)))
+    const means = { credentialsKey, addresses, pace: this.pace, concurrency }
+    const runs = endpointIds.map((endpointId) => deliverChanges({ ...context, endpointId, ...means }, endMs))
     await Promise.allSettled(runs)
     const times = (await Promise.all(runs)).filter((at) => at !== null)
     return times.length === 0 ? null : Math.min(...times)
@@ -73,6 +75,8 @@ export interface Delivery extends CompanyContext {
   addresses: AddressPolicy
   /** Shared by the endpoints of the company. */
   pace: HostPace
+  /** Calls of this endpoint at once. */
+  concurrency: number
 }
 
 /** The result of one attempt. `gone`: the endpoint wants no more messages. `postponed`: it was not attempted. */
@@ -179,7 +183,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   for (const item of items) {
     const object = objectOf(item)
     await flights.get(object)
-    if (flights.size >= CONCURRENCY) await Promise.race(flights.values())
+    if (flights.size >= delivery.concurrency) await Promise.race(flights.values())
     if (mustStop(item)) {
       stoppedAt = item
       break

@@ -5,7 +5,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { ChangeRow } from '../../resources/changes/present.ts'
 
-/** A round reads this many changes of the feed, and retries due ones of this many objects. */
+/** A round reads this many changes of the feed, and as many stored ones, a few of each of this many objects. */
 export const ROUND_CHANGES = 64
 const ROUND_OBJECTS = 16
 
@@ -64,7 +64,7 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
       FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
         AND d.sequence IN (SELECT sequence FROM webhook_deliveries
           WHERE ${isOfEndpoint(companyId, endpointId)} AND type = due.type AND entity_id = due.entity_id
-          ORDER BY sequence LIMIT ${ROUND_CHANGES})
+          ORDER BY sequence LIMIT ${ROUND_CHANGES / ROUND_OBJECTS})
       LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}
       ORDER BY d.sequence LIMIT ${ROUND_CHANGES}`),
     statement<ChangeRow & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)},
@@ -133,7 +133,9 @@ export async function saveRound(
     insertRow(
       webhookDeliveries,
       { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
-      sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint})`,
+      // A recovery, which begins the feed anew, has removed what a change without a time waits for.
+      sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint}
+        AND (value ->> 'next_attempt_at' IS NOT NULL OR position = ${position}))`,
     ).onConflictDoUpdate({
       target: (['company_id', 'endpoint_id', ...KEY] as const).map((name) => webhookDeliveries[name]),
       set: columnsFrom((name) => `excluded.${name}`, STATE),

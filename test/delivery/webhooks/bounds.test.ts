@@ -127,7 +127,12 @@ describe('a run', () => {
     const { endpointId, ...receiver } = await subscriber.subscribe()
     await subscriber.createClients(1)
     const context = { companyId: subscriber.company.id, db: openDatabase(env.DB), endpointId }
-    const means = { credentialsKey: env.CREDENTIALS_KEY, addresses: addressPolicy(env), pace: new HostPace() }
+    const means = {
+      credentialsKey: env.CREDENTIALS_KEY,
+      addresses: addressPolicy(env),
+      pace: new HostPace(),
+      concurrency: 1,
+    }
     const now = Date.now()
     vi.useFakeTimers({ toFake: ['Date'], now })
     const run = async (endMs: number) => {
@@ -155,6 +160,21 @@ describe('a run', () => {
     })
     begin.mockRestore()
     expect((await look(receiver.url)).calls).toHaveLength(1)
+  })
+
+  it('waits for at most six responses at once, so that no call waits in a queue while its time runs out', async () => {
+    await Subscriber.open()
+    const subscriber = await Subscriber.open()
+    const receivers = [await subscriber.subscribe(), await subscriber.subscribe(), await subscriber.subscribe()]
+    for (const receiver of receivers) await receiver.spoil({ hold: true, times: -1 })
+    await subscriber.createClients(12)
+    const delivered = subscriber.deliver()
+    const received = async () => Promise.all(receivers.map(async (receiver) => (await receiver.lines()).length))
+    await expect.poll(async () => (await received()).every((calls) => calls > 1)).toBe(true)
+    expect(await received()).toEqual([2, 2, 2])
+    for (const receiver of receivers) await receiver.spoil()
+    await delivered
+    expect(await received()).toEqual([12, 12, 12])
   })
 
   it('makes fewer than 1,000 queries, also where ten endpoints have only changes to skip', async () => {

@@ -2,6 +2,7 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { HostPace, MAX_FAILING } from '../../../src/delivery/webhooks/delivery.ts'
 import { rotateSecret, sealSecrets } from '../../../src/delivery/webhooks/message.ts'
+import { adminCall } from '../../support/admin.ts'
 import { sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
@@ -169,6 +170,21 @@ describe('a failed delivery', () => {
     ])
     expect(ofGood(await receiver.lines())).toEqual(goodLines)
     expect(await receiver.deliveries()).toEqual([])
+  })
+
+  it('keeps no other object waiting for the queue that it leaves', async () => {
+    const { subscriber, receiver } = await openSubscription({ status: 500 })
+    const bad = await subscriber.createClient('bad')
+    await subscriber.deliver()
+    for (let each = 2; each <= 12; each++) await subscriber.rename(bad, `bad ${each}`)
+    await subscriber.deliver()
+    await subscriber.passTime()
+    const good = await subscriber.createClient('good')
+    expect(await subscriber.deliver()).toBeNull()
+    const lines = (await receiver.lines()).slice(1)
+    const ofBad = Array.from({ length: 12 }, (_, at) => `client.${at ? 'updated' : 'created'} ${bad} v${at + 1}`)
+    expect(lines.filter((line) => !line.includes(` ${good} `))).toEqual(ofBad)
+    expect(lines.indexOf(`client.created ${good} v1`)).toBeLessThan(6)
   })
 
   it('is repeated for three days by the schedule; then the endpoint is disabled with a reason, and stays so', async () => {
@@ -376,6 +392,8 @@ describe('deliveries', () => {
     await subscriber.deliver()
     await sql('DELETE FROM changes WHERE company_id = ? AND version = 1', subscriber.company.id)
     await subscriber.passTime()
+    const path = `/companies/${subscriber.company.id}/webhooks/${receiver.endpointId}`
+    expect((await adminCall('GET', path)).body).toMatchObject({ behind: 0, removed_changes: 1 })
     expect(await subscriber.deliver()).toBeNull()
     expect(await receiver.lines()).toEqual([`client.created ${id} v1`, `client.updated ${id} v2`])
     expect(await receiver.deliveries()).toEqual([])

@@ -292,6 +292,26 @@ describe('an endpoint whose company is recovered during a delivery', () => {
     expect(await delivered).toBeNull()
     expect(await receiver.row()).toMatchObject({ position: last_change })
   })
+
+  it('stores no change behind another one that the recovery has removed', async () => {
+    const { subscriber, receiver } = await openSubscription({ status: 500 })
+    const id = await subscriber.createClient()
+    await subscriber.deliver()
+    await receiver.spoil({ hold: true })
+    await subscriber.rename(id, 'Waits for its creation')
+    await subscriber.createClient('Held')
+    const delivered = subscriber.deliver()
+    await expect.poll(() => receiver.lines()).toHaveLength(2)
+    const ids = Object.fromEntries(SEQUENCES.map((name) => [name, 0])) as Sequences
+    const last_change = Number((await receiver.row()).position) + 1_000_000
+    await raiseSequences(await openCompany(env, subscriber.company.id), { ...ids, last_change }, null)
+    await receiver.spoil()
+    expect(await delivered).toBeNull()
+    expect(await receiver.deliveries()).toEqual([])
+    await subscriber.rename(id, 'After the recovery')
+    await subscriber.deliver()
+    expect((await receiver.lines()).at(-1)).toBe(`client.updated ${id} v3`)
+  })
 })
 
 describe('a deleted endpoint', () => {

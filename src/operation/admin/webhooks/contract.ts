@@ -18,7 +18,9 @@ const fields = {
   replaying: z.boolean().check(z.describe('Whether changes of a time span are yet to be delivered again.')),
   behind: count.check(z.describe('How many changes of the company it is behind.')),
   removed_changes: count.check(
-    z.describe('How many of those are no longer kept. They are not delivered: read the lists again.'),
+    z.describe(
+      'How many of those, or of the changes that wait for a retry, are no longer kept. They are not delivered: read the lists again.',
+    ),
   ),
   created_at: dateTime,
   updated_at: dateTime,
