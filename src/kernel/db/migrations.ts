@@ -1,6 +1,6 @@
 import { sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { log, unavailable } from '../http/errors.ts'
+import { conflict, log, unavailable } from '../http/errors.ts'
 import { databaseMessage, openDatabase, orm } from './client.ts'
 import { BEFORE_RELEASE } from './names.ts'
 
@@ -53,7 +53,7 @@ export function compareSchema(applied: string | null) {
   }
 }
 
-export function isCurrent(applied: string | null): boolean {
+function isCurrent(applied: string | null): boolean {
   return compareSchema(applied).missing.length === 0
 }
 
@@ -62,20 +62,28 @@ export async function requireSchema(binding: D1Database): Promise<void> {
   if (accepted === null) verifySchema(await readApplied(binding))
 }
 
+/** @throws ApiError 409 for a database that `npm run migrate` has not prepared for this release */
+export async function requireCurrent(binding: D1Database): Promise<void> {
+  if (isCurrent(await readApplied(binding))) return
+  throw conflict('The database has an older schema: run npm run migrate first')
+}
+
 /** The migrations that are applied, as {@link appliedMigrations}; null where there is none. */
 export async function readApplied(binding: D1Database): Promise<string | null> {
   try {
     const [[row]] = await openDatabase(binding).read([orm.select({ appliedMigrations }).from(sql`(SELECT 1)`)])
     return row?.appliedMigrations ?? null
   } catch (error) {
-    if (isMissing(error)) return null
+    if (MISSING.test(databaseMessage(error))) return null
     throw error
   }
 }
 
+const MISSING = /no such (table|column)/
+
 /** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
 export function isMissing(error: unknown): boolean {
-  return accepted === null && /no such (table|column)/.test(databaseMessage(error))
+  return accepted === null && MISSING.test(databaseMessage(error))
 }
 
 function adviceFor(applied: string | null): string {

@@ -8,6 +8,7 @@ import {
   openCompany,
   openEach,
   type PlacedContext,
+  syncDirectory,
 } from '../../kernel/db/placement.ts'
 import { ApiError, conflict, log } from '../../kernel/http/errors.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
@@ -57,6 +58,8 @@ export class CompanyBackup extends CompanyObject {
       // Until another database is set back too, what is written now would be lost or taken for its data.
       if (!company) return { done: true, missing: { id: companyId, database: context.database } }
       repeatRestore(this.kv, company.suspended)
+      // It may be the only database that was set back.
+      await syncDirectory(context)
       return recoverFor(context, this.kv, run, CALL_MS)
     })
   }

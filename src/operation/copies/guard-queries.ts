@@ -114,7 +114,12 @@ export async function openDestination({ companyId, db }: CompanyContext, company
   const values = names.map((name) => [name, sql`${company[name] ?? null}`])
   await db.writeIdempotent([
     orm.update(companyGuards).set({ state: 'writable' }).where(sql`company_id = ${companyId}`),
-    orm.update(companies).set(Object.fromEntries(values)).where(sql`id = ${companyId}`),
+    // A late one, after the move has ended, must not set the company back.
+    orm
+      .update(companies)
+      .set(Object.fromEntries(values))
+      .where(sql`id = ${companyId}
+      AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ${companyId} AND state = 'writable')`),
   ])
 }
 

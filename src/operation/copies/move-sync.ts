@@ -64,7 +64,14 @@ export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readon
   for (let at = 0; at < keys.length; at += PAGE_ROWS) {
     const page = keys.slice(at, at + PAGE_ROWS)
     await removeParts(to, plan, page)
-    for await (const each of readRows(from, plan, isAmong(from, plan, page))) await putRows(to, each.plan, each.rows)
+    const owners: Row[] = []
+    for await (const each of readRows(from, plan, isAmong(from, plan, page))) {
+      const isOwner = plan.parts.length > 0 && each.plan === plan
+      if (isOwner) owners.push(...each.rows)
+      // Without its version until its parts are there: a comparison of stamps finds an order whose copy was interrupted.
+      await putRows(to, each.plan, isOwner ? each.rows.map((row) => ({ ...row, version: 0 })) : each.rows)
+    }
+    await putRows(to, plan, owners)
   }
 }
 

@@ -2,7 +2,7 @@ import type { Env } from '../../env.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { isCurrent, readApplied } from '../../kernel/db/migrations.ts'
+import { requireCurrent } from '../../kernel/db/migrations.ts'
 import { bindingOf, FULL, isFull, openCompany } from '../../kernel/db/placement.ts'
 import { conflict, log } from '../../kernel/http/errors.ts'
 import * as guard from './guard-queries.ts'
@@ -96,9 +96,7 @@ async function open(env: Env, by: Administrator, destination: string) {
   const move = { ...ends, by, directory, from: of(ends.source), to: of(ends.destination) }
   if (!row) {
     if (database === destination) return { move, state: null }
-    if (!isCurrent(await readApplied(bindingOf(env, destination)))) {
-      throw conflict('The database has an older schema: run npm run migrate first')
-    }
+    await requireCurrent(bindingOf(env, destination))
     return { move, state: BEGINNING }
   }
   const state = row.state as MoveState

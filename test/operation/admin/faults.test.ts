@@ -8,6 +8,7 @@ import { mintCompany, sql } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { insert, insertEndpoint } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { bindObject } from '../copies/support.ts'
 
 /*
  * Every endpoint of the administration API while its database fails at each of its batches: no response but an error of
@@ -88,3 +89,20 @@ describe.each(all)('%s', (_, contract) => {
     expect((await request(spoilt)).status).toBeLessThan(500)
   })
 })
+
+it.each(['POST /companies', 'POST /companies/ID/move'])(
+  '%s is refused for a database that has no schema yet',
+  async (name) => {
+    const { id } = await mintCompany({ home: 'DB' })
+    const [path, body] = name.endsWith('move') ? [`/companies/${id}/move`, {}] : ['/companies', { id: id + 500_000 }]
+    const empty = wrapBindings(env, (call, work) =>
+      call.startsWith('DB_TWO.')
+        ? Promise.reject(new Error('D1_ERROR: no such table: d1_migrations: SQLITE_ERROR'))
+        : work(),
+    )
+    await bindObject(id, empty)
+    const response = await adminCallWith(empty, 'POST', path, { ...body, database: 'DB_TWO' })
+    const message = 'The database has an older schema: run npm run migrate first'
+    expect([response.status, response.body.error.message]).toEqual([409, message])
+  },
+)

@@ -105,6 +105,15 @@ describe('a restore by the operator', () => {
     expect((await call(other.token, 'GET', '/clients')).status).toBe(200)
   })
 
+  it('shows the suspension that the database has, where it alone was set back', async () => {
+    await mintCompany({ home: 'DB_TWO' })
+    const { id } = await mintCompany({ home: 'DB_TWO' })
+    await sqlIn('DB_TWO', 'UPDATE companies SET suspended = 1 WHERE id = ?', id)
+    expect((await adminCall('GET', `/companies/${id}`)).body.suspended).toBe(false)
+    await recover()
+    expect((await adminCall('GET', `/companies/${id}`)).body.suspended).toBe(true)
+  })
+
   it('restores a token whose id the empty company has given to another one', async () => {
     await mintCompany()
     const company = await mintCompany()

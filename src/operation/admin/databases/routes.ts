@@ -8,7 +8,8 @@ import {
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
-import { databaseNames, FULL, isFull, listUnbound, openEach } from '../../../kernel/db/placement.ts'
+import { requireCurrent } from '../../../kernel/db/migrations.ts'
+import { bindingOf, databaseNames, FULL, isFull, listUnbound, openEach } from '../../../kernel/db/placement.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
@@ -46,6 +47,7 @@ export const routes = [
   adminRoute(contract.createCompany, async ({ body }, context) => {
     const { id, name = `Company ${id}`, database } = body
     checkDatabase(context, database)
+    await requireCurrent(bindingOf(context.env, database))
     const company = { id, name, database }
     const created = await queries.createCompany(context, company).catch((error: unknown) => {
       throw isFull(error) ? conflict(FULL) : error

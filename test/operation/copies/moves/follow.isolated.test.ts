@@ -1,7 +1,10 @@
 import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { type Database, openDatabase } from '../../../../src/kernel/db/client.ts'
 import { BUDGET_MS } from '../../../../src/kernel/http/bounds.ts'
+import { copyKeys, findPage } from '../../../../src/operation/copies/move-sync.ts'
+import { MOVED } from '../../../../src/operation/copies/tables.ts'
 import { Shop } from '../../../delivery/accounting/shop.ts'
 import { adminCall, adminCallWith, expectUsed } from '../../../support/admin.ts'
 import { freshId, mintCompany, request, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
@@ -44,6 +47,33 @@ it('a move copies what had changed before a recovery emptied the feed', async ()
   await recover()
   await move(company.id, 'DB_TWO')
   expect((await company.call('GET', `/clients/${id}`)).body.client).toMatchObject({ ...client('New'), version: 2 })
+})
+
+it('an order is copied again where its copy was interrupted before its parts were there', async () => {
+  const { id: client_id } = (await company.call('POST', '/clients', client('Owner'))).body.client
+  const order = { title: 'Caps', client_id, invoice_items: [{ title: 'Cap' }] }
+  const { id } = (await company.call('POST', '/orders', order)).body.project
+  for await (const { step } of stepsOf(company.id, 'DB_TWO')) if (step === 'follow') break
+  expect((await company.call('PATCH', `/orders/${id}`, { discount_amount: 10 })).status).toBe(200)
+  const plan = MOVED.find(({ name }) => name === 'orders') ?? expect.fail('no plan')
+  const [from, to] = [env.DB, env.DB_TWO].map((binding) => ({ companyId: company.id, db: openDatabase(binding) }))
+  if (!from || !to) throw new Error('There are two databases.')
+  let interruptions = 0
+  for (let isCopied = false; !isCopied; interruptions++) {
+    let left = interruptions
+    const write: Database['write'] = (queries) =>
+      left-- > 0 ? to.db.writeIdempotent(queries) : Promise.reject(new Error('interrupted'))
+    const cut = { ...to, db: { ...to.db, write, writeIdempotent: write } }
+    isCopied = await copyKeys({ from, to: cut }, plan, [[id]]).then(
+      () => true,
+      () => false,
+    )
+    const { copied } = await findPage({ from, to }, plan, null, null)
+    expect([interruptions, copied]).toEqual([interruptions, isCopied ? [] : [[id]]])
+  }
+  expect(interruptions).toBeGreaterThan(3)
+  await move(company.id, 'DB_TWO')
+  expect((await company.call('GET', `/orders/${id}`)).body.invoice.discount_amount).toBe(10)
 })
 
 describe('a token whose company has moved', () => {
