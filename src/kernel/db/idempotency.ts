@@ -8,7 +8,7 @@ import type { Idempotency, WriteContext } from './context.ts'
 import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
 import { idempotencyKeys } from './schema.ts'
 import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-import { FAILURES, guardOf } from './versions.ts'
+import { FAILURES, type Failure, guardOf } from './versions.ts'
 
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'
@@ -180,21 +180,23 @@ async function runAll<T, C extends WriteContext>(
     }
     if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
     if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
-    const marked = failureOf(error) ? await markRefused(context, items) : null
+    const failure = failureOf(error)
+    const marked = failure ? await markRefused(context, items, failure) : null
     return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
 }
 
 /** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
-async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[]): Promise<Item<T, C>[] | null> {
-  const guards = items.map(({ build, refused }) =>
-    refused ? undefined : guardOf(Object.values(build(context).statements)[0]),
-  )
+async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[], failure: Failure) {
+  const guards = items.map(({ build, refused }) => {
+    const guard = refused ? undefined : guardOf(Object.values(build(context).statements)[0])
+    return guard?.reason === failure ? guard : undefined
+  })
   const queries = guards.map((guard) => (guard ? guard.fails : statement('SELECT 0 LIMIT 0'))) as unknown as Statements
   // As a write it reads the primary.
   const rows = (await context.db.writeIdempotent(queries)) as unknown[][]
   const refusedAt = (index: number) => (rows[index]?.length ? guards[index]?.refused : undefined)
-  const marked = items.map((item, index) => ({ ...item, refused: refusedAt(index) ?? item.refused }))
+  const marked = items.map((item, index): Item<T, C> => ({ ...item, refused: refusedAt(index) ?? item.refused }))
   return rows.some(({ length }) => length > 0) ? marked : null
 }
 

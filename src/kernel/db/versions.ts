@@ -26,14 +26,22 @@ export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | 
 const VERSION = /(?<=^|[\s,])"([1-9]\d{0,14})(?:-[0-9a-f]+)?"/g
 
 /** Reasons raised by statements: outside of triggers SQLite has no RAISE. */
-export const FAILURES = ['version_mismatch', 'already_exists', 'invoice_missing', 'payments_limit'] as const
-type Failure = (typeof FAILURES)[number]
+const OF_ROW = ['version_mismatch', 'already_exists', 'external_id_taken'] as const
+export const FAILURES = [...OF_ROW, 'invoice_missing', 'payments_limit'] as const
+export type Failure = (typeof FAILURES)[number]
 
 /** Fails its batch. @param when a condition on the row's `version`, which is null where there is no row */
 export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'version_mismatch') {
   // The path depends on the row, or SQLite would evaluate it without one.
   const failure = sql`json_extract('{}', ${sql.raw(`'${reason}'`)} || coalesce(version, ''))`.as('failure')
   return orm.select({ failure }).from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`).where(when)
+}
+
+/** Fails a creation with a taken external id. Its index would do, too, but a batch can ask many guards at once. */
+export function creationGuard(table: 'clients' | 'orders', p: Placeholders<'companyId', 'external_id'>) {
+  if (!p.external_id) return {}
+  const isOwner = sql`company_id = ${p.companyId} AND external_id = ${p.external_id}`
+  return { guard: failWhen(sql`version IS NOT NULL`, sql.raw(table), isOwner, 'external_id_taken') }
 }
 
 /** Builds two forms of a {@link failWhen}: a query that returns a row where it fails, and a write that is refused there. */
@@ -49,7 +57,7 @@ export function guardOf(guard?: Filled<unknown>) {
   // It changes nothing, so no quota may refuse it before its guard does.
   const refused = { statements: { result }, isIdempotent: true, isDeletion: true, read }
   // EXISTS does not evaluate the failure.
-  return { fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }
+  return { reason, fails: ask(`SELECT 1 WHERE EXISTS (${text})`), refused }
 }
 
 /** For {@link failWhen}: the row exists, in another version. @param versions JSON array */

@@ -8,7 +8,7 @@ import { type KeyName, resultStatement, type Write, writerOf } from '../../kerne
 import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
-import { externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
+import { creationGuard, externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { type ClientFields, type ClientList, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof COLUMNS.clients>
@@ -93,6 +93,7 @@ const creation = prepareNamed((p: Change) => {
   const created = sql`(SELECT last_client_id FROM companies WHERE id = ${p.companyId})`
   const isCreated = sql`${clients.company_id} = ${p.companyId} AND ${clients.id} = ${created}`
   return {
+    ...creationGuard('clients', p),
     client: insertion(p),
     audit: auditEntry(p, 'client.create', created),
     result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${isCreated}`),

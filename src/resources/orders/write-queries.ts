@@ -6,7 +6,7 @@ import { type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
-import { externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
+import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
 import { type Issue, invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
 import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
@@ -109,6 +109,7 @@ const creation = prepareNamed((p: Change) => {
   const checks = referenceChecks(p)
   const isAllowed = allOf(checks)
   return {
+    ...creationGuard('orders', p),
     ...insertions(p, { order: isAllowed, invoice: isAllowed }),
     ...(invoice_items && listStatements(LINES, owner, byId(invoice_items), isAllowed, true)),
     ...(payments && listStatements(PAYMENTS, owner, byId(payments), isAllowed, true)),

@@ -89,6 +89,7 @@ describe('a request of which a part was carried out', () => {
   it('before the writes of its company were refused is not told that nothing was changed', async () => {
     const { id, token } = await mintCompany({ home: 'DB_TWO' })
     const of = (external_id: string) => ({ method: 'POST', path: '/clients', body: { company_name: 'A', external_id } })
+    const { client } = (await call(token, 'POST', '/clients', of('other').body)).body
     expect((await call(token, 'POST', '/clients', of('taken').body)).status).toBe(200)
     const freeze = `INSERT INTO company_guards (company_id, state, destination, slot, read_only_at) VALUES (?, 'read_only', 'DB', 0, ?)`
     let writes = 0
@@ -97,12 +98,12 @@ describe('a request of which a part was carried out', () => {
       if (name === 'DB_TWO.batch' && ++writes === 1) await sqlIn('DB_TWO', freeze, id, Date.now())
       return done
     })
-    const operations = { operations: [of('free'), of('taken')] }
+    // A change finds only in its own transaction that the id is taken: the creation is carried out before it.
+    const taking = { method: 'PATCH', path: `/clients/${client.id}`, body: { external_id: 'taken' } }
+    const operations = { operations: [of('free'), taking] }
     const response = await send(request(token, 'POST', '/batch', operations), { env: freezing })
-    expect(await sqlIn('DB_TWO', 'SELECT external_id FROM clients WHERE company_id = ?', id)).toEqual([
-      { external_id: 'taken' },
-      { external_id: 'free' },
-    ])
+    const rows = await sqlIn('DB_TWO', 'SELECT external_id FROM clients WHERE company_id = ? ORDER BY id', id)
+    expect(rows.map(({ external_id }) => external_id)).toEqual(['other', 'taken', 'free'])
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, null])
     expect(response.body.error.message).toContain('may have been carried out')
     await sqlIn('DB_TWO', 'DELETE FROM company_guards WHERE company_id = ?', id)

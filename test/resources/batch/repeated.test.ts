@@ -166,6 +166,20 @@ describe('a batch with stale versions', () => {
     expect(await read(id)).toMatchObject({ company_name: 'A', version: 1 })
   })
 
+  it('takes few round trips, however many have a taken external id', async () => {
+    const client_id = await newClient()
+    const ids = Array.from({ length: 50 }, fresh)
+    const operations: Sent[] = ids.flatMap((external_id) => [
+      { method: 'POST', path: '/clients', body: { company_name: 'A', external_id } },
+      { method: 'POST', path: '/orders', body: { title: 'A', client_id, external_id } },
+    ])
+    const first = await countTrips(operations)
+    expect([first.statuses, first.trips]).toEqual([Array(100).fill(200), 1])
+    const again = await countTrips(operations)
+    expect([again.statuses, again.trips]).toEqual([Array(100).fill(409), 3])
+    expect(again.body.results[1].body.error.details.reason).toBe('external_id_taken')
+  })
+
   it('commits nothing where all are stale', async () => {
     const id = await newClient()
     const { statuses, trips, body } = await countTrips(Array.from({ length: 20 }, () => rename(id, 'stale', '"7"')))
