@@ -174,7 +174,7 @@ export class Lease {
   /** The response still needs the memory, which is released when it has been sent. */
   isStreaming = false
   #isReleased = false
-  #owned: Uint8Array[] = []
+  readonly #owned = new Set<Uint8Array>()
 
   constructor(budget: MemoryBudget) {
     this.#budget = budget
@@ -196,13 +196,19 @@ export class Lease {
 
   /** Ties these bytes to the lease: both are released together. */
   own(bytes: Uint8Array): void {
-    this.#owned.push(bytes)
+    this.#owned.add(bytes)
+  }
+
+  /** Unties bytes that are used up, so that they can be collected before the lease ends. */
+  disown(bytes: Uint8Array): void {
+    this.#owned.delete(bytes)
   }
 
   release(): void {
     this.#budget.tryResize(this, 0)
     this.#isReleased = true
-    for (const bytes of this.#owned.splice(0)) releaseBytes(bytes)
+    for (const bytes of this.#owned) releaseBytes(bytes)
+    this.#owned.clear()
   }
 }
 

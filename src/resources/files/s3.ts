@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { AwsV4Signer } from 'aws4fetch'
 import { BUDGET_MS } from '../../kernel/http/bounds.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundResponse } from '../../kernel/http/outbound.ts'
@@ -179,10 +180,12 @@ export function readObjectList(xml: string): FilePage {
   const files = contents.map((object) => {
     const key = object.get('Key') ?? ''
     // Some storages use form encoding, with "+" for a space; a plus sign itself is always encoded.
-    const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : key
+    // A copy: a part of the text would keep its page in memory.
+    const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : Buffer.from(key).toString()
     const file = fileOf(decoded, object.get('Size'), object.get('LastModified'))
     // Up to 40 pages are held: of longer keys they would fill the isolate's memory.
-    if (key === '' || decoded.length > MAX_KEY_BYTES || !file) throw new Error('a field is missing or too long')
+    if (key === '' || Buffer.byteLength(decoded) > MAX_KEY_BYTES || !file)
+      throw new Error('a field is missing or too long')
     return file
   })
   return { files, cursor }

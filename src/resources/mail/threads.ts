@@ -58,6 +58,7 @@ export const putThread: Handler<typeof putEmailThread> = async ({ params, body }
 async function* takeFrom(chunks: Uint8Array[], lease: Lease): AsyncGenerator<Uint8Array> {
   for (let chunk = chunks.shift(); chunk; chunk = chunks.shift()) {
     yield chunk
+    lease.disown(chunk)
     await lease.resize(Math.max(Math.min(lease.bytes, lengthOf(chunks)), SENDING_BYTES))
   }
 }

@@ -109,7 +109,8 @@ async function readCache(own: CompanyLookup): Promise<Entry | null> {
 async function writeCache(own: CompanyLookup, items: unknown[], account: number): Promise<void> {
   const text = JSON.stringify(items)
   const metadata = { fetchedAt: Date.now(), account }
-  recentEntries.set(own.key, { items, ...metadata, length: text.length })
+  // A copy: texts read from XML are parts of the whole response, which they would keep in memory.
+  recentEntries.set(own.key, { items: JSON.parse(text), ...metadata, length: text.length })
   const expirationTtl = Math.ceil(lifetimeOf(own.lookup, items).maxAgeMs / 1000)
   const put = async () => own.context.cache.put(own.key, text, { metadata, expirationTtl })
   await withDeadline(put(), BUDGET_MS.afterwards).catch(() => undefined)

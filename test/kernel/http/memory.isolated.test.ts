@@ -24,6 +24,15 @@ describe('the memory budget', () => {
     expect(budget.usedBytes).toBe(100)
   })
 
+  it('frees the bytes that a lease owns with it, but not those that were used up before', () => {
+    const lease = new MemoryBudget(100).open()
+    const [owned, used] = [new Uint8Array(8), new Uint8Array(8)]
+    for (const bytes of [owned, used]) lease.own(bytes)
+    lease.disown(used)
+    lease.release()
+    expect([owned.length, used.length]).toEqual([0, 8])
+  })
+
   it('lets one lease at a time exceed the limit, whatever waits', async () => {
     const budget = new MemoryBudget(100)
     const [older, over, other] = [budget.open(), budget.open(), budget.open()]

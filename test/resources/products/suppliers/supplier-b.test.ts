@@ -208,6 +208,7 @@ describe.each(LOOKUPS)('supplier_b %s', (_name, look) => {
     ['a list of nulls', 200, [null]],
     ['rows without an id', 200, [{ name: 'x' }]],
     ['more rows than any style has', 200, Array(10_001).fill({ sku: 'B1', styleID: 1 })],
+    ['more values than those rows would have', 200, [{ ...ROW, more: Array(1_000_001).fill(0) }]],
   ])('reports %s as a failure', async (_, status, body) => {
     const { scope, supplier } = connect()
     await scope.setFaults({ status, body: JSON.stringify(body) })
