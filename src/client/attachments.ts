@@ -127,7 +127,10 @@ function findPlaces(messages: Message[]) {
       const mailId = toId(attachment.mail_attachment_id)
       const messageId = toId(message.id)
       const baseName = toBaseName(attachment.filename)
-      const group = JSON.stringify([messageId ?? (mailId === null ? messageIndex : { mailId }), baseName])
+      const sentAt = toId(message.sent_at ?? message.internal_date)
+      // A message without an id is known by its time: its place changes with every message that comes before it.
+      const place = sentAt !== null ? { sentAt } : mailId === null ? messageIndex : { mailId }
+      const group = JSON.stringify([messageId ?? place, baseName])
       // Not trimmed: a file's name may end in a space, and so its key.
       const storageKey = toId(attachment.storage_key) === null ? null : String(attachment.storage_key)
       const idKey = mailId === null ? null : JSON.stringify({ messageId, mailId })

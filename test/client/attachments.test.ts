@@ -148,6 +148,14 @@ describe('planAttachments', () => {
     expect(plan).toMatchObject({ fileName: expect.stringMatching(/^a~[0-9a-f]{16}\.pdf$/) })
   })
 
+  it.each(['sent_at', 'internal_date'])('matches a message without an id by its %s, wherever it stands', (name) => {
+    const of = (time: string, attachment: Attachment) => ({ ...message(undefined, attachment), [name]: time })
+    const plain = { filename: 'a.pdf' }
+    const messages = [of('2026-02-01T00:00:00Z', plain), of('2026-01-01T00:00:00Z', plain)]
+    const plans = planAttachments(messages, [of('2026-01-01T00:00:00Z', stored)], filesOf(['a.pdf']), MAILBOX)
+    expect(plans.map(actionOf)).toEqual(['upload', 'already_stored'])
+  })
+
   it('matches an id across messages without ids', () => {
     const part = { filename: 'a.pdf', mail_attachment_id: 'x' }
     const storedMessages = [message(undefined, { ...part, storage_key: `${FOLDER}/a.pdf` })]
