@@ -122,6 +122,16 @@ describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings')
     await expect.poll(() => page.getByLabel('Company').inputValue()).toBe('1')
   })
 
+  it('says that the company of an address is not in the list, and opens no other', async () => {
+    const page = await open.newPage()
+    await openSettings(page)
+    await page.goto(`${open.dev.url}/settings?company=77#tokens`)
+    await page.getByText('Company 77 is not in your list.').waitFor()
+    expect(await page.getByRole('navigation').getByRole('link').count()).toBe(0)
+    await page.getByLabel('Company').selectOption('Harbor Print & Stitch')
+    await page.getByRole('heading', { name: 'Tokens' }).waitFor()
+  })
+
   it('keeps the chosen view behind the link that skips the navigation', async () => {
     const page = await open.newPage()
     await openSettings(page)

@@ -33,7 +33,12 @@ async function start(): Promise<void> {
     const choice = showCompanies(me.companies)
     const show = (movesFocus: boolean) => {
       const named = new URLSearchParams(location.search).get('company')
-      const company = me.companies.find(({ id }) => String(id) === named) ?? first
+      const company = named === null ? first : me.companies.find(({ id }) => String(id) === named)
+      if (!company) {
+        choice.value = ''
+        replace(byId('links'))
+        return replace(main, el('h1', 'Developer settings'), el('p', `Company ${named} is not in your list.`))
+      }
       choice.value = String(company.id)
       return showView(company, movesFocus, show)
     }

@@ -92,9 +92,11 @@ const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Act
   submit: 'Save',
   content: () => [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
   send(data) {
+    const { url: address, ...fields } = readFields(data)
     const isEnabled = data.has('enabled')
-    // The service may have disabled it since it was read.
-    const body = { ...readFields(data), ...(isEnabled !== enabled && { enabled: isEnabled }) }
+    // Another caller may have changed them since they were read, and an address is refused while it does not resolve.
+    const changed = { ...(address !== url && { url: address }), ...(isEnabled !== enabled && { enabled: isEnabled }) }
+    const body = { ...fields, ...changed }
     return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
   },
   done: 'The webhook was changed.',

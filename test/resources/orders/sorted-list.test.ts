@@ -94,6 +94,24 @@ describe('the list of orders with sort and filters', () => {
     }
   })
 
+  it('has pages of several statuses behind the first thousand orders', async () => {
+    const one = await mintShop()
+    for (const id of [1, 2]) await insert('order_statuses', { company_id: one.id, id, title: `Status ${id}` })
+    const [row] = rows
+    const all = Array.from({ length: 1_040 }, (_, n) => ({ ...row, id: FIRST_ID + n, order_status_id: 1 + (n % 2) }))
+    await insertions('orders', all, { company_id: one.id, client_id: one.clientId, external_id: null, deleted: 0 })
+    for (const page of [41, 42]) {
+      const { body } = await one.call('GET', `/orders?status=1,2&page=${page}`)
+      expect(idsOf(body.data)).toEqual(
+        all
+          .map(({ id }) => id)
+          .reverse()
+          .slice((page - 1) * 25, page * 25),
+      )
+      expect(body.pagination.total).toBe(1_040)
+    }
+  })
+
   it('takes several statuses as a comma list, repeated, or both', async () => {
     for (const query of ['status=1,2', 'status=1&status=2', 'status=2,%201', 'status=%202&status=1']) {
       const { body } = await company.call('GET', `/orders?per_page=100&${query}`)
