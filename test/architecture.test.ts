@@ -146,7 +146,7 @@ function findOversize(files: SourceFile[]): string[] {
       .filter((file) => lineCount(file) > 300 && file.path !== 'kernel/db/schema.ts')
       .map((file) => `${file.path}: ${lineCount(file)} lines`),
     ...(own.length > 205 ? [`${own.length} files`] : []),
-    ...(total > 27_930 ? [`${total} lines`] : []),
+    ...(total > 28_000 ? [`${total} lines`] : []),
     ...(median >= 135 ? [`a median of ${median} lines`] : []),
     ...Array.from(folders)
       .filter(([folder, { length }]) => IN_SLICE.test(`${folder}/`) && length > 17)

@@ -30,7 +30,7 @@ export interface ClientOptions {
   fetch?: Fetch | undefined
   /** Attempts after the first one. Default 3. */
   maxRetries?: number | undefined
-  /** For one attempt, in milliseconds. Default 30,000; what is sent adds more by its size, a long poll by its wait. */
+  /** Milliseconds of an attempt, beside those for what is sent and for a long poll. Default 30,000: few for 25 MiB threads. */
   timeoutMs?: number | undefined
   /** Delays requests that would exceed the rate limit, as far as this client knows. Default false. */
   pace?: boolean | undefined
