@@ -162,7 +162,7 @@ function explain(result: ValidationResult, what: string): string[] {
     .map(({ instanceLocation, error }) => `${what} ${instanceLocation}: ${error}`)
 }
 
-/** Matches what stands for a described path, such as `/orders/{id}`. */
+/** Matches the paths of requests of a described path, such as `/orders/{id}`. */
 export function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}/?$`)
 }

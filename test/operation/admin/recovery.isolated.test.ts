@@ -26,10 +26,10 @@ import {
   manifestsOf,
   marksOf,
   objectOf,
-  operatorRestores,
   recover,
+  restoreAsOperator,
   rowsOf,
-  startedBackups,
+  sweepDueBackups,
   wipe,
   wipeAll,
 } from '../copies/support.ts'
@@ -59,7 +59,7 @@ describe('a restore by the operator', () => {
     await wipe(company.id)
     // As if it had moved there since, to another place in the full-text tables.
     await sqlIn('DB', 'UPDATE companies SET database_slot = 900 WHERE id = ? AND database IS NOT NULL', company.id)
-    const done = await operatorRestores(company.id, today())
+    const done = await restoreAsOperator(company.id, today())
     expect(done.body).toEqual({
       done: true,
       backup: backups[0].at,
@@ -98,7 +98,7 @@ describe('a restore by the operator', () => {
     const [row] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
     await wipe(company.id)
     expect((await read()).status).toBe(403)
-    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true })
+    expect((await restoreAsOperator(company.id, today())).body).toMatchObject({ done: true })
     const [restored] = await sql('SELECT * FROM api_tokens WHERE company_id = ?', company.id)
     expect(restored?.token_hash).toBe(row?.token_hash)
     expect((await read()).status).toBe(200)
@@ -122,7 +122,7 @@ describe('a restore by the operator', () => {
     await wipe(company.id)
     expect((await adminCall('POST', '/companies', { id: company.id })).status).toBe(200)
     await insert('api_tokens', { ...row, token_hash: 'f'.repeat(64), name: 'New' }, 'DB')
-    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true })
+    expect((await restoreAsOperator(company.id, today())).body).toMatchObject({ done: true })
     expect((await company.call('GET', '/clients')).status).toBe(200)
     const tokens = await sql('SELECT name FROM api_tokens WHERE company_id = ? ORDER BY id', company.id)
     expect(tokens).toEqual([{ name: 'New' }, { name: row?.name }])
@@ -146,7 +146,7 @@ describe('a restore by the operator', () => {
     await wipe(company.id)
     await add(other, othersOrder, 5_010, 'create')
     const events = async () => (await rowsOf(company.id)).accounting_outbox?.map(({ operation }) => operation)
-    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect((await restoreAsOperator(company.id, today())).body).toMatchObject({ done: true, differences: [] })
     expect(await events()).toEqual(['update', 'delete'])
 
     // A repeated insertion, as after a lost response.
@@ -185,7 +185,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
       return due.map((ids) => ids.includes(company.id))
     }
     const { next_cursor } = (await company.call('GET', '/changes?start=latest')).body.pagination
-    await startedBackups()
+    await sweepDueBackups()
 
     // What Time Travel does: the database is as it was, nothing else is.
     await sql(
@@ -201,7 +201,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     logLines.length = 0
     // Sequences are written again when those of any company have risen.
     await mintCompany({ home })
-    await startedBackups()
+    await sweepDueBackups()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_set_back', company_id: company.id }))
     expect(await isDue()).toEqual([true, true])
 
@@ -236,7 +236,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
       String(marks.last_invoice_number + 1),
     ])
     logLines.length = 0
-    await startedBackups()
+    await sweepDueBackups()
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
   })
 
@@ -357,7 +357,7 @@ describe('a restore that was interrupted before Time Travel', () => {
     await recover()
     await backUp(id)
     expect(await manifestsOf(id)).toHaveLength(2)
-    const refused = await operatorRestores(id, '2099-01-01')
+    const refused = await restoreAsOperator(id, '2099-01-01')
     const message = 'The company has data: only an empty one can be restored'
     expect([refused.status, refused.body.error.message]).toEqual([409, message])
     expect(await membersOf(id)).toEqual([])
@@ -368,7 +368,7 @@ describe('a restore that was interrupted before Time Travel', () => {
     await call('POST', '/clients', { company_name: 'Acme' })
     await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
     await recover()
-    expect((await operatorRestores(id, today())).body).toMatchObject({ done: true })
+    expect((await restoreAsOperator(id, today())).body).toMatchObject({ done: true })
     expect(await membersOf(id)).toEqual(['gone@example.com'])
   })
 })
@@ -391,11 +391,11 @@ it('a restore whose end Time Travel has undone is not reported as complete', asy
   await call('POST', '/clients', { company_name: 'Later' })
   await backUp(id)
   await wipe(id)
-  expect((await operatorRestores(id, today())).body).toMatchObject({ done: true })
+  expect((await restoreAsOperator(id, today())).body).toMatchObject({ done: true })
   await sql("DELETE FROM clients WHERE company_id = ? AND company_name = 'Later'", id)
   await sql('UPDATE companies SET suspended = 1 WHERE id = ?', id)
   await recover()
-  expect((await operatorRestores(id, today())).status).toBe(409)
+  expect((await restoreAsOperator(id, today())).status).toBe(409)
 })
 
 /** A row without its generated columns. */
@@ -448,7 +448,7 @@ describe.each(HOMES)('mail contents in R2 of %s that was set back', (home) => {
     const objects = () => sql('SELECT state, remove_at FROM email_thread_objects WHERE company_id = ?', company.id)
     expect(await objects()).toEqual([{ state: 'replaced', remove_at: expect.any(Number) }])
 
-    expect((await operatorRestores(company.id, today())).body).toMatchObject({ done: true, differences: [] })
+    expect((await restoreAsOperator(company.id, today())).body).toMatchObject({ done: true, differences: [] })
     expect(await objects()).toEqual([{ state: 'stored', remove_at: null }])
     await sweep(44)
     const restored = await call(await mintToken(company.id), 'GET', THREAD)
@@ -503,7 +503,7 @@ describe('rows of a company in a database that it moved to after the restored ti
   it('are left alone by every sweep after the recovery', async () => {
     const company = await setBack()
     const { id } = company
-    await startedBackups()
+    await sweepDueBackups()
     await recover()
     expect(await guardOf(id)).toEqual([
       { ...(await sql('SELECT slot FROM companies WHERE id = ?', id))[0], state: 'moved', destination: 'DB' },
@@ -514,7 +514,7 @@ describe('rows of a company in a database that it moved to after the restored ti
     await backUp(id)
     logLines.length = 0
     await sqlIn('DB_TWO', 'UPDATE companies SET backed_up_at = 9e15 WHERE id <> ?', id)
-    expect(await startedBackups()).not.toContain(id)
+    expect(await sweepDueBackups()).not.toContain(id)
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
     await sweepMailContents(openDatabase(env.DB_TWO), env.FILES, Date.now() + 44 * DAY_MS)
     expect(await storedObjects(id)).toHaveLength(1)

@@ -18,7 +18,7 @@ import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, bindObject, manifestsOf, objectOf, operatorRestores, recover, wipe } from '../copies/support.ts'
+import { backUp, bindObject, manifestsOf, objectOf, recover, restoreAsOperator, wipe } from '../copies/support.ts'
 
 const HOMES: Home[] = ['DB', 'DB_TWO']
 
@@ -49,14 +49,14 @@ it('a restore that cannot begin says why, each problem in its own words', async 
 
   // One that is complete is forgotten: the next starts from the beginning.
   await wipe(id)
-  await operatorRestores(id)
+  await restoreAsOperator(id)
   vi.setSystemTime(Date.now() + 3_600_000)
   expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
 })
 
 it('a restore that is complete gives its result again to a caller whose response was lost', async () => {
   const { id } = await goneSinceBackup()
-  const result = await operatorRestores(id)
+  const result = await restoreAsOperator(id)
   const repeated = await restoreNewest(id)
   expect([repeated.status, repeated.body]).toEqual([200, result.body])
   expect((await adminCall('POST', `/companies/${id}/restore`, { from: '2098-01-01' })).status).toBe(409)
@@ -88,7 +88,7 @@ it.each(HOMES)('a restore takes no backup of the company since it was made again
   await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
   expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
   await backUp(id)
-  await operatorRestores(id)
+  await restoreAsOperator(id)
   expect((await adminCall('GET', `/companies/${id}`)).body.client_count).toBe(1)
 })
 
@@ -106,7 +106,7 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   const failures: number[] = []
   for (let at = 0; ; at++) {
     left = at
-    const result = await operatorRestores(id)
+    const result = await restoreAsOperator(id)
     if (result.body.done) break
     expect(result).toMatchObject(refusal)
     expect(result.headers.get('retry-after')).toBe('10')
@@ -346,7 +346,7 @@ it('a restore inserts no row before the tokens in use are refused', async () => 
   )
   expect((await restoreNewest(id)).body).toMatchObject({ done: false, step: 'check', rows: 0 })
   expect((await call(token, 'GET', '/clients')).status).toBe(403)
-  await operatorRestores(id)
+  await restoreAsOperator(id)
   expect((await call(token, 'GET', '/clients')).body.data).toHaveLength(1)
 })
 

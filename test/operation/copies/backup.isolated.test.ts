@@ -10,7 +10,7 @@ import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed } from '../admin/import-support.ts'
-import { backUp, manifestsOf, restore, rowsOf, startedBackups, wipe } from './support.ts'
+import { backUp, manifestsOf, restore, rowsOf, sweepDueBackups, wipe } from './support.ts'
 
 const DAY_MS = 86_400_000
 
@@ -132,7 +132,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     await setBackedUp(now)
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS - 1, due.id)
     await sql('UPDATE companies SET backed_up_at = ? WHERE id = ?', now - DAY_MS + 1, recent.id)
-    const started = await startedBackups(now)
+    const started = await sweepDueBackups(now)
     expect(started).toContain(due.id)
     expect(started).not.toContain(recent.id)
   })
@@ -145,7 +145,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     await setBackedUp(now)
     await sqlIn('DB_TWO', 'UPDATE companies SET backed_up_at = NULL WHERE id = ?', id)
     logLines.length = 0
-    for (const _ of [1, 2]) expect(await startedBackups(now)).toEqual([])
+    for (const _ of [1, 2]) expect(await sweepDueBackups(now)).toEqual([])
     expect(logLines.filter(({ event }) => event === 'database_set_back')).toEqual([])
     await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
   })
@@ -153,7 +153,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
   it.runIf(home === 'DB')('is no reason to lower the marks of the last ids where two sweeps overlap', async () => {
     const { id } = await mintCompany({ home: 'DB_TWO' })
     const marked = async () => (await (await env.BACKUPS.get('sequences.json'))?.json<Record<number, object>>())?.[id]
-    await startedBackups()
+    await sweepDueBackups()
     await sqlIn('DB_TWO', 'UPDATE companies SET last_order_id = 8e12 WHERE id = ?', id)
     await sqlIn('DB', 'UPDATE companies SET last_order_id = last_order_id + 1')
     let isOther = false
@@ -161,12 +161,12 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
       if (name === 'BACKUPS.put' && !isOther) {
         isOther = true
         // The other sweep ends while this one is between its read and its write.
-        await startedBackups()
+        await sweepDueBackups()
       }
       return work()
     })
     const { DB_TWO } = breakCalls(env, /^DB_TWO/, new Error('D1_ERROR: down'))
-    await startedBackups(Date.now(), { BACKUPS, DB_TWO }).catch(() => undefined)
+    await sweepDueBackups(Date.now(), { BACKUPS, DB_TWO }).catch(() => undefined)
     expect(isOther).toBe(true)
     expect(await marked()).toMatchObject({ last_order_id: 8e12 })
   })
@@ -179,7 +179,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     for (const { id } of stuck) await sql('UPDATE companies SET backed_up_at = 0 WHERE id = ?', id)
     const started = new Set<number>()
     for (let sweeps = 0; sweeps < 50 && started.size <= stuck.length; sweeps++) {
-      for (const id of await startedBackups(now)) started.add(id)
+      for (const id of await sweepDueBackups(now)) started.add(id)
     }
     expect(started).toEqual(new Set([due?.id, ...stuck.map(({ id }) => id)]))
   })

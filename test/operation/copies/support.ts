@@ -60,7 +60,7 @@ export async function restore(companyId: number, until = '2099-01-01') {
 }
 
 /** Repeats the operator's call until the restore is done or refused. */
-export async function operatorRestores(companyId: number, from = '2099-01-01') {
+export async function restoreAsOperator(companyId: number, from = '2099-01-01') {
   for (;;) {
     const response = await adminCall('POST', `/companies/${companyId}/restore`, { from })
     if (response.status !== 200 || response.body.done) return response
@@ -87,7 +87,7 @@ export async function recover() {
 }
 
 /** Sweeps backups. @returns the companies whose objects are started, which then do nothing */
-export async function startedBackups(now = Date.now(), bindings: Partial<Env> = {}): Promise<number[]> {
+export async function sweepDueBackups(now = Date.now(), bindings: Partial<Env> = {}): Promise<number[]> {
   const started: number[] = []
   const COMPANY_BACKUP = { idFromName: String, get: () => ({ start: async (id: number) => void started.push(id) }) }
   await sweepBackups(Object.assign({}, env, bindings, { COMPANY_BACKUP }), now)
