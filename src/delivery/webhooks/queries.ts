@@ -133,7 +133,7 @@ export async function saveRound(
     insertRow(
       webhookDeliveries,
       { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
-      // A recovery, which begins the feed anew, has removed what a change without a time waits for.
+      // A change without a time waits for a stored one. A recovery removes that, and gives the endpoint a new position.
       sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint}
         AND (value ->> 'next_attempt_at' IS NOT NULL OR position = ${position}))`,
     ).onConflictDoUpdate({

@@ -37,11 +37,16 @@ export function failWhen(when: SQL, table: SQL, isRow: SQL, reason: Failure = 'v
   return orm.select({ failure }).from(sql`(SELECT max(version) AS version FROM ${table} WHERE ${isRow})`).where(when)
 }
 
+type Table = 'clients' | 'orders'
+type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
+
+/** As {@link failWhen}, for the row with an external id. */
+const failForId = (table: Table, p: ExternalKey, when: SQL, reason?: Failure) =>
+  failWhen(when, sql.raw(table), sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`, reason)
+
 /** Fails a creation with a taken external id. Its index would do, too, but a batch can ask many guards at once. */
-export function creationGuard(table: 'clients' | 'orders', p: Placeholders<'companyId', 'external_id'>) {
-  if (!p.external_id) return {}
-  const isOwner = sql`company_id = ${p.companyId} AND external_id = ${p.external_id}`
-  return { guard: failWhen(sql`version IS NOT NULL`, sql.raw(table), isOwner, 'external_id_taken') }
+export function creationGuard(table: Table, { companyId, external_id: id }: Placeholders<'companyId', 'external_id'>) {
+  return id && { guard: failForId(table, { companyId, externalId: id }, sql`version IS NOT NULL`, 'external_id_taken') }
 }
 
 /** Builds two forms of a {@link failWhen}: a query that returns a row where it fails, and a write that is refused there. */
@@ -63,16 +68,12 @@ export function guardOf(guard?: Filled<unknown>) {
 /** For {@link failWhen}: the row exists, in another version. @param versions JSON array */
 export const isOtherVersion = (versions: Placeholder) => sql`version NOT IN (SELECT value FROM json_each(${versions}))`
 
-type ExternalKey = Placeholders<'companyId' | 'externalId', 'versions'>
-
 /** Fails a PUT by the caller's own id as its headers ask. @throws ApiError 400 for an `If-None-Match` other than `*` */
-export function externalGuardsOf(table: 'clients' | 'orders') {
-  const fail = (p: ExternalKey, when: SQL, reason?: Failure) =>
-    failWhen(when, sql.raw(table), sql`company_id = ${p.companyId} AND external_id = ${p.externalId}`, reason)
+export function externalGuardsOf(table: Table) {
   const match = prepare((p: ExternalKey) =>
-    fail(p, p.versions ? sql`version IS NULL OR ${isOtherVersion(p.versions)}` : sql`version IS NULL`),
+    failForId(table, p, p.versions ? sql`version IS NULL OR ${isOtherVersion(p.versions)}` : sql`version IS NULL`),
   )
-  const absence = prepare((p: ExternalKey) => fail(p, sql`version IS NOT NULL`, 'already_exists'))
+  const absence = prepare((p: ExternalKey) => failForId(table, p, sql`version IS NOT NULL`, 'already_exists'))
   return ({ companyId, ifMatch, ifNoneMatch }: Conditions, externalId: string) => {
     const key = { companyId, externalId }
     if (ifNoneMatch !== null && ifNoneMatch.trim() !== '*')

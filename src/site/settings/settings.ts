@@ -1,6 +1,6 @@
 import { accounting } from './accounting.ts'
 import { type Me, openCompany, readMe, showError, showLoaded } from './api.ts'
-import { announce, byId, el, replace } from './dom.ts'
+import { announce, byId, type Child, el, replace } from './dom.ts'
 import { select } from './form.ts'
 import { integrations } from './integrations.ts'
 import { audit, members } from './people.ts'
@@ -26,10 +26,7 @@ async function start(): Promise<void> {
     const me = await readMe()
     showAccount(me)
     const [first] = me.companies
-    if (!first) {
-      replace(main, el('h1', 'Developer settings'), el('p', 'There is no company yet.'))
-      return
-    }
+    if (!first) return showAlone(el('p', 'There is no company yet.'))
     const choice = showCompanies(me.companies)
     const show = (movesFocus: boolean) => {
       const named = new URLSearchParams(location.search).get('company')
@@ -37,7 +34,7 @@ async function start(): Promise<void> {
       if (!company) {
         choice.value = ''
         replace(byId('links'))
-        return replace(main, el('h1', 'Developer settings'), el('p', `Company ${named} is not in your list.`))
+        return showAlone(el('p', `Company ${named} is not in your list.`))
       }
       choice.value = String(company.id)
       return showView(company, movesFocus, show)
@@ -54,8 +51,13 @@ async function start(): Promise<void> {
     })
     await show(false)
   } catch (error) {
-    replace(main, el('h1', 'Developer settings'), showError(error))
+    showAlone(showError(error))
   }
+}
+
+/** Shows something in place of a view. */
+function showAlone(content: Child): void {
+  replace(main, el('h1', 'Developer settings'), content)
 }
 
 function showAccount({ actor, operator }: Me): void {

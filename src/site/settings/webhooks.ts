@@ -96,8 +96,7 @@ const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Act
     const isEnabled = data.has('enabled')
     // Another caller may have changed them since they were read, and an address is refused while it does not resolve.
     const changed = { ...(address !== url && { url: address }), ...(isEnabled !== enabled && { enabled: isEnabled }) }
-    const body = { ...fields, ...changed }
-    return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
+    return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body: { ...fields, ...changed } })
   },
   done: 'The webhook was changed.',
 })
