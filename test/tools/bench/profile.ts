@@ -52,11 +52,11 @@ interface Profile {
   timeDeltas: number[]
 }
 
-/** Where a request spends the Worker's time, and the files and functions that it runs: `PROFILE=order` for one route. */
-export async function run(): Promise<void> {
-  const { PROFILE = '' } = process.env
-  const routes = Object.entries(ROUTES).filter(([name]) => name.includes(PROFILE))
-  if (routes.length === 0) throw new Error(`PROFILE must be a part of one of: ${Object.keys(ROUTES).join(', ')}`)
+/** Where a request of some routes, or of all, spends the Worker's time, and the files and functions that it runs. */
+export async function run(names: string[]): Promise<void> {
+  const unknown = names.find((name) => !(name in ROUTES))
+  if (unknown) throw new Error(`There is no route ${unknown}; there are: ${Object.keys(ROUTES).join(', ')}.`)
+  const routes = Object.entries(ROUTES).filter(([name]) => names.length === 0 || names.includes(name))
   await inDirectory(async (directory) => {
     const script = buildWorker(join(directory, 'build'), 'no-company-limit.js', ['--no-minify'])
     const source = readFileSync(join(directory, 'build', 'index.js'), 'utf8')
