@@ -28,7 +28,7 @@ those that were assigned before, revokes again what was revoked since, and pause
   --database NAME  the binding of a database: DB, or DB_ and capital letters
   --to NAME        the same
   --role ROLE      owner or developer
-  --output FILE    a new file for the export, by default standard output
+  --output FILE    a new file for the export, by default standard output: then use 'npm run -s'
   --from DATE      the newest backup with data until this day (2026-01-31, UTC), or this time (2026-01-31T12:00:00Z)`
 
 const ID = required('ID', idText)
@@ -123,6 +123,11 @@ await runCommand('companies', HELP, {
       const { name } = await service.call(api.updateCompany, request)
       console.log(`Company ${id} (${name}): waiting events are delivered ${service.deliveries}`)
     }
+    // The list does not know what is paused in a database that fails.
+    const { data } = given === undefined ? await service.call(databases.listDatabases) : { data: [] }
+    const failed = data.flatMap(({ name, error }) => (error === null ? [] : name))
+    if (failed.length > 0)
+      throw new CommandError(`Those in ${failed} are left out, which does not respond: repeat this.`)
     if (paused.length === 0) console.log('No company is paused.')
   }),
 })

@@ -19,6 +19,10 @@ const rotation = operation({}, async (service) => {
     const remedy = 'add the old key again, or save those credentials again. Until then keep all keys.'
     throw new CommandError(`${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`)
   }
+  if (done === 0) {
+    const wrong = 'If you have just set a new one, put it first, deploy it, and repeat this: until then keep all keys.'
+    return console.log(`Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. ${wrong}`)
+  }
   console.log(
     `Encrypted ${plural(done, 'value', 'values')} with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.`,
   )

@@ -44,7 +44,7 @@ describe('a company in another database', () => {
     expect((await read()).status).toBe(200)
     expect(await outputOf('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
     expect(await outputOf('rotate-key')).toBe(
-      'Encrypted 0 values with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.\n',
+      'Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. If you have just set a new one, put it first, deploy it, and repeat this: until then keep all keys.\n',
     )
   })
 

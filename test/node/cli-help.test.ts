@@ -10,7 +10,11 @@ describe('--help', () => {
       ['create', '--help'],
       ['--company ID', '--name NAME', '--permissions a,b', '--expires DATE', '--overlap TIME', '--remote URL'],
     ],
-    ['companies', ['restore', '--help'], ['--hours N', '--role ROLE', '--output FILE', '--from DATE', '--remote URL']],
+    [
+      'companies',
+      ['restore', '--help'],
+      ['--hours N', '--role ROLE', '--output FILE', 'npm run -s', '--from DATE', '--remote URL'],
+    ],
     ['rotate-key', ['--help'], ['--state DIR', '--remote URL', 'CRM_API_URL', 'CRM_ADMIN_TOKEN']],
     ['accounting', ['-h'], ['retry ID', '--dead', '--state', '--remote']],
     ['webhooks', ['replay', '--help'], ['--company ID', '--url URL', '--events a,b', '--from TIME', '--remote']],

@@ -58,6 +58,20 @@ describe('a command whose reader has gone', () => {
   })
 })
 
+it('resume-deliveries names a database that does not respond, whose companies it does not know', async () => {
+  const paused = { ...JSON.parse(COMPANY), deliveries_paused: true }
+  const size = { companies: 0, rows: 0, size_bytes: 0, size_max_bytes: 10_000_000_000 }
+  const databases = ['DB', 'DB_TWO'].map((name) => ({ name, ...size, error: name === 'DB' ? null : 'DeadlineError' }))
+  const pagination = { per_page: 100, next_cursor: null, has_more: false }
+  const url = await serve(({ url = '' }, response) => {
+    if (url.endsWith('/databases')) return void response.end(JSON.stringify({ data: databases, moves: [] }))
+    response.end(JSON.stringify(url.includes('/companies?') ? { data: [paused], pagination } : JSON.parse(COMPANY)))
+  })
+  const { code, stdout, stderr } = await runHere('companies', ['resume-deliveries', '--remote', url], REMOTE)
+  expect([code, stderr]).toEqual([1, 'Those in DB_TWO are left out, which does not respond: repeat this.\n'])
+  expect(stdout).toContain('Company 1 (A "1"): waiting events are delivered')
+})
+
 it('a restore that cannot read the last invoice number prints the seed file that raises it', async () => {
   const progress = { done: true, backup: '2026-01-31T00:00:00.000Z', step: 'done', rows: 5, differences: [] }
   const url = await serveText(JSON.stringify({ ...progress, accounting: 'failed' }), COMPANY)

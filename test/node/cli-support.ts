@@ -148,8 +148,14 @@ export async function writeSeed(content: SeedInput | string | Uint8Array): Promi
 }
 
 /** Runs SQL on the database file itself. */
-export function runSql(state: string, sql: string, ...params: SQLInputValue[]): Record<string, unknown>[] {
-  const folder = join(state, 'v3/d1/miniflare-D1DatabaseObject')
+export const runSql = (state: string, sql: string, ...params: SQLInputValue[]) =>
+  runSqlIn(join(state, 'v3/d1/miniflare-D1DatabaseObject'), sql, params)
+
+/** The rows of a query of the local KV, whose entries are a table. */
+export const runSqlOfKv = (state: string, sql: string) =>
+  runSqlIn(join(state, 'v3/kv/miniflare-KVNamespaceObject'), sql)
+
+function runSqlIn(folder: string, sql: string, params: SQLInputValue[] = []): Record<string, unknown>[] {
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
   if (file === undefined) throw new Error('There is no database.')
   const database = new DatabaseSync(join(folder, file), { timeout: 5_000 })

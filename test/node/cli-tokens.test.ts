@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { expectRefused, runHere, runSql, stateWithShop } from './cli-support.ts'
+import { expectRefused, runHere, runSql, runSqlOfKv, stateWithShop } from './cli-support.ts'
 
 describe('npm run tokens', () => {
   it('creates, lists, rotates and revokes a token that is shown once, and rejects what is invalid', async () => {
@@ -44,7 +44,11 @@ describe('npm run tokens', () => {
     expect(runSql(state, ends)[1]?.ms).toBeCloseTo(24 * 3_600_000, -5)
 
     expect(await run('revoke', '1')).toEqual({ code: 0, stderr: '', stdout: 'Revoked token 1 (mail sync).\n' })
+    // The first revocation may have been interrupted before it was kept for a recovery.
+    const kept = { key: `revoked/${hash}` }
+    expect(runSqlOfKv(state, 'DELETE FROM _mf_entries RETURNING key')).toContainEqual(kept)
     expect((await run('revoke', '1')).stdout).toContain('was revoked at')
+    expect(runSqlOfKv(state, 'SELECT key FROM _mf_entries')).toEqual([kept])
     expect(runSql(state, 'SELECT id FROM api_tokens WHERE revoked_at > 0')).toEqual([{ id: 1 }])
     expect((await run('list')).stdout).toMatch(/revoked/)
 
