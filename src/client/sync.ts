@@ -10,7 +10,7 @@ import {
   withStorageKeys,
 } from './attachments.ts'
 import type { ApiClient } from './client.ts'
-import { ApiError, nullIfNotFound } from './errors.ts'
+import { ApiError, nullIfNotFound, unexpectedAnswer } from './errors.ts'
 import { type CallOptions, type FileData, sizeOf } from './transport.ts'
 import type { Attachment, EmailThread, EmailThreadBody, Message } from './types.ts'
 
@@ -93,6 +93,7 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   async function readStored() {
     const listing = client.files.list(orderId, { legacyThreadId, signal }).catch(nullIfNotFound)
     const [messages, found] = await Promise.all([readMessages(), listing])
+    if (found?.truncated) throw unexpectedAnswer('The listing of the thread’s files is cut: try again')
     return { messages, files: found?.files ?? [], isConfigured: found?.configured ?? null }
   }
 

@@ -10,6 +10,8 @@ interface CrmState {
   base: string
   companyId: number
   storageConfigured: boolean
+  /** Whether listings of files are cut, as those of a slow storage. */
+  truncated: boolean
   uploadDelayMs: number
   clients: Row[]
   orders: Row[]
@@ -37,6 +39,7 @@ export function startCrmApi(port = 0): Promise<Simulator> {
       base: '',
       companyId: 1,
       storageConfigured: true,
+      truncated: false,
       uploadDelayMs: 0,
       clients: [],
       orders: [],
@@ -218,8 +221,8 @@ function listFiles(orderId: string, query: URLSearchParams, state: CrmState): Si
       lastChanged: '2026-01-31T00:00:00.000Z',
       source: path.includes('/email/') ? 'email' : 'manual',
     }))
-  const { storageConfigured: configured } = state
-  return ok({ files: configured ? files : [], configured, truncated: false })
+  const { storageConfigured: configured, truncated } = state
+  return ok({ files: configured && !truncated ? files : [], configured, truncated })
 }
 
 function listPage(rows: Row[], query: URLSearchParams): SimulatedResponse {

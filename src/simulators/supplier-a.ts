@@ -58,7 +58,7 @@ function handleOperation(xml: string): SimulatedResponse {
     return fault('Client', 'Unmarshalling Error: cvc-complex-type.2.4.a: invalid content was found')
   }
   const known = [CREDENTIALS, OTHER_CREDENTIALS].find((each) => JSON.stringify(each) === JSON.stringify(account))
-  if (!known) return refusal(namespace, `User authentication failed for ${account.username}`)
+  if (!known) return refusal(namespace, `User authentication failed for ${escapeXml(account.username)}`)
 
   const rows = queries.flatMap((query) => (query ? findRows(query, known) : []))
   if (rows.length > 0) return soap(200, rowsEnvelope(namespace, rows))

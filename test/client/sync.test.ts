@@ -81,6 +81,13 @@ describe('a run', () => {
     expect(await readEnd(crm)).toEqual(before)
   })
 
+  it('uploads nothing if the listing of files is cut: a new name could be that of a file which is not listed', async () => {
+    const { crm, before } = await openSynced()
+    await crm.seed({ truncated: true })
+    await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ code: 'unexpected_answer' })
+    expect(await readEnd(crm)).toEqual(before)
+  })
+
   it('uploads to the new order when the thread moved to another', async () => {
     const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })

@@ -63,6 +63,8 @@ describe('the supplier_a simulator', () => {
     expect(await callA(content, { soapaction: 'other' })).toMatch(/^500 /)
     expect(await callA(content, {}, 'http://other.example/')).toMatch(/^500 /)
     expect(await callA(content.replace('10001', '10009'))).toMatch(/^200 .*authentication failed/)
+    const other = content.replace(/(<userName>).*(<\/userName>)/, '$1a&amp;b$2')
+    expect(await callA(other)).toMatch(/^200 .*authentication failed for a&amp;b/)
     expect(await callA(styleOf('<style>K500</style>'))).toMatch(/^500 /)
   })
 })
