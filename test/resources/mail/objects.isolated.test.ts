@@ -59,6 +59,21 @@ describe('content over a megabyte compressed', () => {
     expect((await env.FILES.head(key))?.size).toBe(object?.bytes)
   })
 
+  it('is not announced any more once a deleted thread that had it is restored', async () => {
+    const id = freshThreadId()
+    const thread = large('a')
+    await put(id, thread)
+    const [before] = await objectsOf(id)
+    await company.call('DELETE', threadPath(id, MAILBOX))
+    expect((await put(id, thread)).status).toBe(200)
+    expect(await objectsOf(id)).toEqual([before])
+    const others = await sql(
+      'SELECT state FROM email_thread_objects WHERE company_id = ? AND thread_id IS NULL',
+      company.id,
+    )
+    expect(others).toEqual([{ state: 'replaced' }])
+  })
+
   it('of more than four megabytes compressed is returned as it was sent', async () => {
     const id = freshThreadId()
     const messages = Array.from({ length: 4 }, () => ({ text: noise(4_000_000) }))
