@@ -482,7 +482,7 @@ CREATE TABLE `thread_contexts` (
 	CONSTRAINT "thread_contexts_json" CHECK(json_valid("thread_contexts"."client_data") AND json_valid("thread_contexts"."clients_data") AND json_valid("thread_contexts"."orders_data") AND json_valid("thread_contexts"."participant_emails") AND json_valid("thread_contexts"."participants_data") AND json_type("thread_contexts"."client_data") = 'object')
 );
 --> statement-breakpoint
-CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy_thread_id`,`updated_at`);--> statement-breakpoint
+CREATE INDEX `thread_contexts_legacy` ON `thread_contexts` (`company_id`,`legacy_thread_id`,`updated_at`,`thread_id`);--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`company_id` integer NOT NULL,
 	`endpoint_id` text NOT NULL,

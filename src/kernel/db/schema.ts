@@ -415,7 +415,7 @@ export const threadContexts = companyTable(
     ...counted('thread_contexts'),
   },
   (t) => [
-    index('thread_contexts_legacy').on(t.company_id, t.legacy_thread_id, t.updated_at),
+    index('thread_contexts_legacy').on(t.company_id, t.legacy_thread_id, t.updated_at, t.thread_id),
     check(
       'thread_contexts_json',
       sql`json_valid(${t.client_data}) AND json_valid(${t.clients_data}) AND json_valid(${t.orders_data}) AND json_valid(${t.participant_emails}) AND json_valid(${t.participants_data}) AND json_type(${t.client_data}) = 'object'`,

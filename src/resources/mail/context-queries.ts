@@ -47,7 +47,7 @@ function selectContexts(condition: SQL) {
 }
 
 const selectNewest = (p: Which) =>
-  selectContexts(hasLegacyId(p)).orderBy(sql`${updated_at} DESC, ${threadContexts}.rowid DESC`).limit(1)
+  selectContexts(hasLegacyId(p)).orderBy(sql`${updated_at} DESC, ${thread_id} DESC`).limit(1)
 
 const newestTied = prepare(selectNewest)
 

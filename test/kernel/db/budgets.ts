@@ -237,7 +237,7 @@ const ROWS: Record<string, Row[]> = {
     ['changed, 3 MB', 48, 6, '/mail/email-threads/new', threadOf('y'.repeat(3_000_000))],
     [
       'new, 2 MB that do not compress, in R2',
-      64,
+      65,
       15,
       '/mail/email-threads/large',
       { ...threadOf(NOISE), waits: ['2 DB.batch', '3 DB.batch', '4 FILES.put', '5 DB.batch'] },

@@ -20,9 +20,8 @@ interface Generated {
 type Json = null | boolean | number | string | Json[] | { [name: string]: Json }
 
 /** A plain model of which context is returned, and with which contents. */
-function expected(contexts: Generated[]) {
-  const newestFirst = contexts.map((context, index) => ({ ...context, index }))
-  newestFirst.sort((a, b) => b.updated_at - a.updated_at || b.index - a.index)
+function expected(contexts: (Generated & { threadId: string })[]) {
+  const newestFirst = contexts.toSorted((a, b) => b.updated_at - a.updated_at || (a.threadId < b.threadId ? 1 : -1))
   const context = newestFirst.find((each) => each.isMine && isTied(each))
   if (!context) return 404
   const data = context.client_data
@@ -116,8 +115,11 @@ describe('a thread context', () => {
     await fc.assert(
       fc.asyncProperty(fc.array(context, { minLength: 1, maxLength: 4 }), async (contexts) => {
         const legacyId = freshThreadId()
-        for (const { isMine, ...each } of contexts) await store(isMine ? me : other, legacyId, each)
-        const wanted = expected(contexts)
+        const stored = []
+        for (const { isMine, ...each } of contexts) {
+          stored.push({ ...each, isMine, threadId: await store(isMine ? me : other, legacyId, each) })
+        }
+        const wanted = expected(stored)
         const response = await read(me, legacyId)
         if (wanted === 404) expect(response).toBe(404)
         else expect(response).toMatchObject(wanted)
