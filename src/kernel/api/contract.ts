@@ -191,10 +191,11 @@ const EMAIL =
   /^(?:[\w!#$%&'*+/=?^`{|}~-]+\.)*[\w!#$%&'*+/=?^`{|}~-]+@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:[A-Za-z]{2,}|[Xx][Nn]--[A-Za-z0-9-]+)$/
 export const emailAddress = (error?: string) => z.email({ pattern: EMAIL, error })
 
-/** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains. */
+/** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains: one in front is refused. */
 export function queryEmail(maxLength: number) {
   return z.string().check(
-    z.overwrite((value) => value.trim().replaceAll(' ', '+')),
+    z.refine((value) => !value.startsWith(' '), { error: 'begins with a space: encode + as %2B', abort: true }),
+    z.overwrite((value) => value.trimEnd().replaceAll(' ', '+')),
     emailAddress(),
     z.maxLength(maxLength),
   )

@@ -77,7 +77,7 @@ type Item<T, C extends WriteContext> = {
   /** Runs instead of it, where its guard refuses it. */
   refused?: Write<T> | undefined
 }
-type Done<T> = { position: number; at: number; isRepeated?: true } & Result<T>
+type Done<T> = { position: number; at: number; isRepeated?: boolean } & Result<T>
 
 /** Limits the indexed characters of a transaction, which blocks all other statements. */
 const WEIGHT_MAX = 40_000
@@ -159,8 +159,9 @@ async function runAll<T, C extends WriteContext>(
   }
   const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
   if (items.length > 1 && isHeavy) return runHalves(key)
+  const at = nextTime()
   try {
-    return await runTogether(context, items, nextTime(), key !== null)
+    return await runTogether(context, items, at, key !== null)
   } catch (error) {
     const refusal = refusalOf(error)
     if (!refusal) throw error
@@ -171,7 +172,8 @@ async function runAll<T, C extends WriteContext>(
         const found = stored.get(position)
         if (!found) return []
         const read = attempt(() => build(context).read(found.result))
-        return [{ position, at: found.created_at, isRepeated: true as const, ...read }]
+        // Its own results, where the database lost the response, have its time.
+        return [{ position, at: found.created_at, isRepeated: found.created_at !== at, ...read }]
       })
       // The earlier request may have ended before it started them.
       if (items.some(({ build }) => build(context).statements.event)) context.deliverAccounting()
@@ -206,8 +208,10 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
     ({ position, build, refused }) =>
       refused ?? build({ ...context, now: at, idempotency: idempotency && { ...idempotency, position } }),
   )
-  // After the look-up, a second run would take the results of its first for another request's.
-  const canRunTwice = idempotency ? isFirst : writes.every((write) => write.isIdempotent)
+  // After the look-up, a second run would take the results of its first for another request's. Without a key, a later
+  // write may have changed what an earlier one finds.
+  const isAlone = items.filter((item) => !item.refused).length <= 1
+  const canRunTwice = idempotency ? isFirst : isAlone && writes.every((write) => write.isIdempotent)
   const run = canRunTwice ? db.writeIdempotent : db.write
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),

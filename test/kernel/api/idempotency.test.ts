@@ -308,6 +308,8 @@ describe('requests that are sent at once with one key', () => {
     const sent = request(company.token, 'POST', '/clients', { company_name: 'Lost' }, keyed(freshKey()))
     const response = await send(sent, { env: loseResponses(env) })
     expect([response.status, response.body.client?.company_name]).toEqual([200, 'Lost'])
+    // No earlier request had the key.
+    expect(response.headers.get('idempotency-replayed')).toBeNull()
     expect(await count('clients')).toBe(before + 1)
   })
 })

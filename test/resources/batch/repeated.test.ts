@@ -129,6 +129,30 @@ describe('a batch that is sent again with its key', () => {
   })
 })
 
+describe('a batch without a key whose response the database loses', () => {
+  it.each([
+    ['a PATCH that takes the external id away', (id: number) => rename(id, 'A'), { external_id: fresh() }],
+    ['a PATCH of the same field', (id: number) => rename(id, 'A'), { company_name: 'B' }],
+  ])('is not carried out twice: %s would change what the operation before it finds', async (_, first, change) => {
+    const own = await mintCompany({ home: 'DB' })
+    const external_id = fresh()
+    const { id } = (await own.call('POST', '/clients', { company_name: 'Old', external_id })).body.client
+    const put = { method: 'PUT', path: `/clients/by-external-id/${external_id}`, body: { company_name: 'New' } }
+    const operations = [first(id), put, { method: 'PATCH', path: `/clients/${id}`, body: change }]
+    let isLost = false
+    const losing = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (name !== 'DB.batch' || isLost) return result
+      isLost = true
+      throw new Error('D1_ERROR: Network connection lost.')
+    })
+    const { status, headers } = await send(request(own.token, 'POST', '/batch', { operations }), { env: losing })
+    expect([isLost, status, headers.get('retry-after')]).toEqual([true, 503, null])
+    const { data } = (await own.call('GET', '/clients')).body
+    expect(data).toMatchObject([{ id, version: 4 }])
+  })
+})
+
 /** Its batches are sent through a counter of round trips. */
 const own = await mintCompany({ home: 'DB' })
 

@@ -112,7 +112,7 @@ describe('the lookup of a client', () => {
       '/clients/-?email=look%2Bup%40x.example',
       `/clients/${other.id}?email=LOOK%2BUP@x.example`,
       '/clients/other%40x.example?email=look%2Bup%40x.example',
-      '/clients/by-email?email=%20look%2Bup%40x.example%20',
+      '/clients/by-email?email=look%2Bup%40x.example%20',
     ]) {
       expect((await company.call('GET', path)).body, path).toEqual({ client })
       const changed = (await company.call('PATCH', path, { phone: path })).body.client
@@ -121,6 +121,13 @@ describe('the lookup of a client', () => {
       const { updated_at, version } = (await company.call('GET', path)).body.client
       Object.assign(client, { updated_at, version })
     }
+  })
+
+  it('refuses an email in the query that begins with a space, which may be an unencoded plus sign', async () => {
+    await create({ company_name: 'a', email: 'leading@x.example' })
+    const plus = await create({ company_name: 'b', email: '+leading@x.example' })
+    expect(issuesOf(await company.call('DELETE', '/clients/-?email=+leading@x.example'))).toEqual(['email'])
+    expect((await company.call('GET', '/clients/-?email=%2Bleading@x.example')).body.client).toEqual(plus)
   })
 
   it.each([
