@@ -16,30 +16,23 @@ export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND proje
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
   AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
 
-type Checks = Record<string, SQL>
+type Checks = Record<string, SQL | undefined>
 
 /** Each field that refers to another row of the company. The order that `isStored` keeps its own, deleted ones too. */
 export function referenceChecks(
   p: Placeholders<'companyId', 'client_id' | 'order_status_id' | 'tax_id'>,
   isStored = sql`0`,
 ): Checks {
-  const exists = (table: SQL, id: Placeholder) =>
-    sql`EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)`
-  const isOrders = (column: SQL, id: Placeholder) =>
-    sql`EXISTS (SELECT 1 FROM orders WHERE ${isStored} AND ${column} = ${id})`
+  const check = (id: Placeholder | undefined, table: SQL, ofOrder: SQL) =>
+    id &&
+    sql`(${id} IS NULL OR EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)
+      OR EXISTS (SELECT 1 FROM ${ofOrder} = ${id}))`
+  const ofInvoice = sql`invoices WHERE company_id = ${p.companyId}
+    AND project_id = (SELECT id FROM orders WHERE ${isStored}) AND tax_id`
   return {
-    ...(p.client_id && {
-      client_id: sql`(${exists(sql`clients`, p.client_id)} OR ${isOrders(sql`client_id`, p.client_id)})`,
-    }),
-    ...(p.order_status_id && {
-      status_id: sql`(${exists(sql`order_statuses`, p.order_status_id)}
-        OR ${isOrders(sql`order_status_id`, p.order_status_id)})`,
-    }),
-    ...(p.tax_id && {
-      tax_id: sql`(${p.tax_id} IS NULL OR ${exists(sql`taxes`, p.tax_id)} OR EXISTS (SELECT 1 FROM invoices
-        WHERE company_id = ${p.companyId} AND tax_id = ${p.tax_id}
-          AND project_id = (SELECT id FROM orders WHERE ${isStored})))`,
-    }),
+    client_id: check(p.client_id, sql`clients`, sql`orders WHERE ${isStored} AND client_id`),
+    status_id: check(p.order_status_id, sql`order_statuses`, sql`orders WHERE ${isStored} AND order_status_id`),
+    tax_id: check(p.tax_id, sql`taxes`, ofInvoice),
   }
 }
 
@@ -56,10 +49,13 @@ export function discountCheck(
   }
 }
 
-export const allOf = (checks: Checks) => sql`(${sql.join([sql`1`, ...Object.values(checks)], sql` AND `)})`
+export const allOf = (checks: Checks) =>
+  sql`(${sql.join([sql`1`, ...Object.values(checks).filter((check) => check !== undefined)], sql` AND `)})`
 
 function outcomesOf(checks: Checks): SQL {
-  const members = Object.entries(checks).map(([field, check]) => sql`${sql.raw(`'${field}'`)}, ${check}`)
+  const members = Object.entries(checks).flatMap(([field, check]) =>
+    check ? sql`${sql.raw(`'${field}'`)}, ${check}` : [],
+  )
   return sql`json_object(${sql.join(members, sql`, `)})`
 }
 
