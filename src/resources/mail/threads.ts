@@ -164,9 +164,8 @@ export async function importThread(context: CompanyContext & Administrator, buck
   const object = { id: crypto.randomUUID(), company_id, content_hash: columns.content_hash }
   const base64 = await storeContent(context, bucket, object, compressed)
   const row = { ...columns, ...exported, account_email: accountEmail, content: base64 ?? null }
-  const is_new = await insertThread(context, row, base64 === undefined ? object.id : undefined)
-  const other = is_new ? undefined : await findThreadId(context, key)
-  return { id: other ?? exported.id, is_new }
+  const id = await insertThread(context, row, base64 === undefined ? object.id : undefined)
+  return { id, is_new: id === exported.id }
 }
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */

@@ -124,10 +124,12 @@ export async function writeThread(context: RequestContext, values: ThreadWrite, 
 }
 
 export async function findThreadId({ companyId, db }: CompanyContext, key: ThreadKey): Promise<string | undefined> {
-  const isOwn = isThread({ companyId, ...key })
-  const [[row]] = await db.read([orm.select({ id: emailThreads.id }).from(emailThreads).where(isOwn)])
+  const [[row]] = await db.read([selectId({ companyId, ...key })])
   return row?.id
 }
+
+const selectId = (key: ThreadKey & { companyId: number }) =>
+  orm.select({ id: emailThreads.id }).from(emailThreads).where(isThread(key))
 
 const nameImported = prepareBatch((p: Placeholders<'companyId' | 'newId' | 'id'>) => {
   // A thread that was there before has its content in its row, or in an object that names it.
@@ -136,23 +138,21 @@ const nameImported = prepareBatch((p: Placeholders<'companyId' | 'newId' | 'id'>
   return nameObject(p, sql`(${imported})`)
 })
 
-/** Inserts an imported thread unless there is one. @returns whether it was inserted */
+/** Inserts an imported thread unless there is one, which has another id. @returns the id of the stored one */
 export async function insertThread(
   context: CompanyContext & Administrator,
   row: Omit<typeof emailThreads.$inferInsert, 'company_id'>,
   objectId: string | undefined,
-): Promise<boolean> {
+): Promise<string> {
   const { companyId, db } = context
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
-  // The stored thread of a PUT meanwhile has another id.
-  const isInserted = sql`company_id = ${companyId} AND id = ${row.id}`
-  const [, , rows] = await db.writeIdempotent([
+  const [, , [stored]] = await db.writeIdempotent([
     insert.onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),
-    orm.select({ id: emailThreads.id }).from(emailThreads).where(isInserted),
+    selectId({ companyId, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }),
     ...(objectId ? nameImported({ companyId, newId: objectId, id: row.id }) : []),
   ])
-  return rows.length > 0
+  return stored?.id ?? row.id
 }
 
 function refuse(error: unknown): never {
