@@ -11,7 +11,7 @@ import {
   replacementOf as putClient,
 } from '../../src/resources/clients/queries.ts'
 import { contextDeletionOf, replacementOf as putContext } from '../../src/resources/mail/context-queries.ts'
-import { paymentOf, paymentRemovalOf } from '../../src/resources/orders/payment-queries.ts'
+import { paymentOf } from '../../src/resources/orders/payment-queries.ts'
 import { changeOf as changeOrder, creationOf as createOrder } from '../../src/resources/orders/write-queries.ts'
 import { type Home, sqlIn } from '../support/app.ts'
 import { createRandom, type Random } from '../support/random.ts'
@@ -173,11 +173,12 @@ export class Work {
       changeLines,
       changeLines,
       async () => {
-        this.payments.push([order, (await run(paymentOf(context, order, { amount: 5, note: text() }))).payment.id])
+        const body = { amount: 5, note: text() }
+        this.payments.push([order, (await run(paymentOf(context, 'create', { id: order }, body))).payment.id])
       },
       () => {
         const [id, payment_id] = random.pick<[number, number]>([[0, 0], ...this.payments])
-        return run(paymentRemovalOf(context, { id, payment_id }))
+        return run(paymentOf(context, 'delete', { id, payment_id }))
       },
       putOneContext,
       () =>

@@ -2,13 +2,14 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
-import { assignments, COLUMNS, insertRow, jsonRow } from '../../kernel/db/columns.ts'
+import { assignments, COLUMNS, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
 import { type KeyName, resultStatement, type Write } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
 import { failWhen } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
-import { LIST_MAX, LISTS_LIMIT_BYTES, type NewPayment, type PaymentFields } from './bodies.ts'
+import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
+import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
 import { type ChangedJson, conditionalWriterOf, decodeChanged } from './write-queries.ts'
 import { changedJson, changedOrder, isInvoice, isLive, isOrder, type PAYMENTS, versionGuard } from './write-sql.ts'
@@ -44,7 +45,7 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
         sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
       ),
     }
-    // The result of a deletion still has the payment.
+    // Its result still has the payment.
     if (action === 'delete') return { ...versionGuard(p), ...others, payment }
     // A note that gets shorter is not refused.
     const bytesIf = (isCounted: SQL) => sql`coalesce(sum(octet_length(note)) FILTER (WHERE ${isCounted}), 0)`
@@ -55,50 +56,35 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
     const limit = failWhen(sql`version IS NOT NULL`, sql`orders`, sql`${isOrder(p)} AND (${isOver})`, 'payments_limit')
     return { ...versionGuard(p), ...(p.note && { limit }), payment, ...others }
   })
-const [creation, change, deletion] = [paymentWrite('create'), paymentWrite('update'), paymentWrite('delete')]
+const writes = { create: paymentWrite('create'), update: paymentWrite('update'), delete: paymentWrite('delete') }
 
-export type Paid = ReturnType<typeof decodePaid>
+export type Paid = { order: OrderRow; payment: RowOf<typeof COLUMNS.payments> }
 
-/** @throws ApiError 404 where the order or the payment does not exist, 409 where the order has no invoice */
-function decodePaid(result: string | null) {
-  const [changed, payment]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
-  const order = decodeChanged(changed)?.order
-  if (!order) throw notFound('Order')
-  if (!order.invoice) throw unusable('invoice_missing')
-  if (!payment) throw notFound('Payment')
-  return { order, payment: PAYMENT.decode(payment) }
-}
-
-/** A new payment on an order's invoice. Reading its result throws an ApiError: 404, or 409 without an invoice or over the limit. */
-export function paymentOf(context: RequestContext, orderId: number, body: NewPayment): Write<Paid> {
-  const { amount, method = null, paid_at = null, note = null } = body
-  const values = { amount_cents: toHundredths(amount), method, paid_at, note }
-  return { statements: creation({ ...conditionalWriterOf(context), ...values, orderId }), read: decodePaid }
-}
-
-type Path = { id: number; payment_id: number }
-
-/** The correction of a payment. Reading its result throws an ApiError 404. */
-export function paymentChangeOf(context: RequestContext, path: Path, body: PaymentFields): Write<Paid> {
-  const { id: orderId, payment_id: paymentId } = path
-  const { amount, ...fields } = body
-  const amount_cents = amount === undefined ? undefined : toHundredths(amount)
+/** A write of an order's payment. Reading its result throws an ApiError: 404, or 409 without an invoice or over the limit. */
+export function paymentOf(
+  context: RequestContext,
+  action: keyof typeof writes,
+  { id: orderId, payment_id: paymentId }: { id: number; payment_id?: number },
+  { amount, ...fields }: PaymentFields = {},
+): Write<Paid> {
   const writer = conditionalWriterOf(context)
+  const amount_cents = amount === undefined ? undefined : toHundredths(amount)
+  // A new payment is counted even without a note.
+  const given = action === 'create' ? { note: null, ...fields } : fields
   return {
-    statements: change({ ...writer, ...fields, amount_cents, orderId, paymentId }),
-    isIdempotent: writer.versions === undefined,
-    read: decodePaid,
-  }
-}
-
-/** The removal of a payment from an order's invoice. Reading its result throws an ApiError 404. */
-export function paymentRemovalOf(context: RequestContext, { id: orderId, payment_id: paymentId }: Path): Write<Paid> {
-  return {
-    statements: deletion({ ...conditionalWriterOf(context), orderId, paymentId }),
-    isDeletion: true,
+    statements: writes[action]({ ...writer, ...given, amount_cents, orderId, paymentId }),
+    isIdempotent: action === 'update' && writer.versions === undefined,
+    isDeletion: action === 'delete',
     read: (result) => {
-      const { order, payment } = decodePaid(result)
-      return { order: { ...order, paymentsCents: [...order.paymentsCents, -payment.amount_cents] }, payment }
+      const [changed, columns]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
+      const order = decodeChanged(changed)?.order
+      if (!order) throw notFound('Order')
+      if (!order.invoice) throw unusable('invoice_missing')
+      if (!columns) throw notFound('Payment')
+      const payment = PAYMENT.decode(columns)
+      // The result of a deletion still has the payment.
+      const removed = action === 'delete' ? [-payment.amount_cents] : []
+      return { order: { ...order, paymentsCents: [...order.paymentsCents, ...removed] }, payment }
     },
   }
 }

@@ -12,7 +12,7 @@ import {
   presentParts,
   presentPayment,
 } from './parts-sql.ts'
-import { type Paid, paymentChangeOf, paymentOf, paymentRemovalOf } from './payment-queries.ts'
+import { type Paid, paymentOf } from './payment-queries.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { type Changed, changeOf, creationOf, orderReplacementOf } from './write-queries.ts'
 
@@ -42,9 +42,17 @@ export const operations = [
       return { body: { invoice, invoice_items }, version }
     },
   ),
-  operation(contract.createPayment, ({ params, body }, context) => paymentOf(context, params.id, body), replyPaid),
-  operation(contract.updatePayment, ({ params, body }, context) => paymentChangeOf(context, params, body), replyPaid),
-  operation(contract.deletePayment, ({ params }, context) => paymentRemovalOf(context, params), replyPaid),
+  operation(
+    contract.createPayment,
+    ({ params, body }, context) => paymentOf(context, 'create', params, body),
+    replyPaid,
+  ),
+  operation(
+    contract.updatePayment,
+    ({ params, body }, context) => paymentOf(context, 'update', params, body),
+    replyPaid,
+  ),
+  operation(contract.deletePayment, ({ params }, context) => paymentOf(context, 'delete', params), replyPaid),
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
