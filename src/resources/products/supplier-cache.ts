@@ -57,7 +57,7 @@ const breakers = new LruCache<string, Breaker>({ maxWeight: 10_000 })
 export function startLookup(context: RequestContext, supplier: Supplier, lookup: Lookup) {
   const key = `products/${CACHE_VERSION}/${context.companyId}/${supplier.name}/${hash('sha256', lookup.name)}`
   const own = { context, supplier, lookup, key }
-  const cached = readCache(own)
+  const cached = readCache(own).catch(() => null)
   return async (integration: Integration | 'unknown', deadline: number): Promise<SupplierResult> => {
     const read = await cached
     // A call in flight during the cache read may have ended since.
@@ -95,14 +95,10 @@ const failed = (reason: Failed['reason'], cause: string): Failed => ({ state: 'f
 async function readCache(own: CompanyLookup): Promise<Entry | null> {
   const recent = recentEntries.get(own.key)
   if (recent) return recent
-  try {
-    const read = own.context.cache.getWithMetadata<unknown[]>(own.key, 'json')
-    const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
-    const parsed = metadataSchema.safeParse(metadata)
-    return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
-  } catch {
-    return null
-  }
+  const read = own.context.cache.getWithMetadata<unknown[]>(own.key, 'json')
+  const { value, metadata } = await withDeadline(read, BUDGET_MS.cache)
+  const parsed = metadataSchema.safeParse(metadata)
+  return Array.isArray(value) && parsed.success ? { items: value, ...parsed.data } : null
 }
 
 /** Writes to this isolate and to KV. Never rejects. */
