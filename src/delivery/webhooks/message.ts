@@ -56,8 +56,8 @@ function replacedOf({ previous, earlier = [] }: Secrets, nowMs: number) {
   return [...(previous ? [previous] : []), ...earlier].filter(({ until }) => until > nowMs)
 }
 
-/** Binds an endpoint's secrets to its row, as the kind of the credentials. */
-export function credentialsKind(endpointId: string): string {
+/** Binds an endpoint's secrets to its row, as the kind of the credentials. A rotation of the key has it too. */
+function credentialsKind(endpointId: string): string {
   return `webhook/${endpointId}`
 }
 

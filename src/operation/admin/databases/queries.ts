@@ -1,9 +1,9 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry, collectAdminEntries } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm, startUse, statement } from '../../../kernel/db/client.ts'
-import { insertRow } from '../../../kernel/db/columns.ts'
+import { insertRow, named } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, isPresent, isSettled } from '../../../kernel/db/placement.ts'
-import { accountingConnections, companies, integrations, moves, webhookEndpoints } from '../../../kernel/db/schema.ts'
+import { companies, moves } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 
@@ -62,50 +62,32 @@ export async function createCompany(context: AdminContext, { database, ...given 
   return rows.length > 0
 }
 
-/** Columns with encrypted values, each bound to its company and kind or id: see `kernel/db/credentials.ts`. */
-const COLUMNS = {
-  integrations: { table: integrations, column: integrations.credentials, id: integrations.kind },
-  webhook_endpoints: { table: webhookEndpoints, column: webhookEndpoints.secret, id: webhookEndpoints.id },
-  accounting_connections: {
-    table: accountingConnections,
-    column: accountingConnections.tokens,
-    id: sql<string>`'accounting_sync'`,
-  },
-} as const
+/** All encrypted values. Each is bound to its company and `kind`: see `kernel/db/credentials.ts`. */
+const VALUES = sql`SELECT 'integrations' AS "table", 'credentials' AS "column", company_id AS companyId, kind,
+    credentials AS stored FROM integrations
+  UNION ALL SELECT 'webhook_endpoints', 'secret', company_id, 'webhook/' || id, secret FROM webhook_endpoints
+  UNION ALL SELECT 'accounting_connections', 'tokens', company_id, 'accounting_sync', tokens FROM accounting_connections`
 
-type EncryptedTable = keyof typeof COLUMNS
-
-export type EncryptedValue = { table: EncryptedTable; companyId: number; id: string; stored: string }
+export type EncryptedValue = { companyId: number } & Record<'table' | 'column' | 'kind' | 'stored', string>
 
 /** Counts the values that do not begin with the prefix of a key, and lists some that may be changed. */
 export async function listOldValues({ db }: AdminContext, prefix: string, limit: number, offset = 0) {
-  const selects = (Object.keys(COLUMNS) as EncryptedTable[]).map((name) => {
-    const { table, column, id } = COLUMNS[name]
-    return sql`SELECT ${name} AS "table", ${table.company_id} AS companyId, ${id} AS id, ${column} AS stored
-      FROM ${table} WHERE ${column} IS NOT NULL AND substr(${column}, 1, ${prefix.length}) <> ${prefix}
-        AND ${isPresent(sql`${table.company_id}`)}`
-  })
-  const all = sql`(${sql.join(selects, sql` UNION ALL `)}) AS v`
+  const old = sql`(${VALUES}) AS v WHERE substr(stored, 1, ${prefix.length}) <> ${prefix} AND ${isPresent(sql`companyId`)}`
   const [[count], rows] = await db.read([
-    statement<{ total: number }>(sql`SELECT count(*) AS total FROM ${all}`),
-    statement<EncryptedValue>(sql`SELECT * FROM ${all} WHERE ${isSettled(sql`v.companyId`)}
-      ORDER BY "table", companyId, id LIMIT ${limit} OFFSET ${offset}`),
+    statement<{ total: number }>(sql`SELECT count(*) AS total FROM ${old}`),
+    statement<EncryptedValue>(sql`SELECT * FROM ${old} AND ${isSettled(sql`companyId`)}
+      ORDER BY "table", companyId, kind LIMIT ${limit} OFFSET ${offset}`),
   ])
   return { total: count?.total ?? 0, rows }
 }
 
 /** Replaces values unless they changed meanwhile. @param values with their new text */
 export async function saveValues(context: AdminContext, values: (EncryptedValue & { encrypted: string })[]) {
-  const updates = values.map(({ table: name, companyId, id, stored, encrypted }) => {
-    const { table, column, id: idColumn } = COLUMNS[name]
-    // This context is of a whole database, whose writes nothing else refuses.
-    const isMeant = sql`${table.company_id} = ${companyId} AND ${idColumn} = ${id} AND ${column} = ${stored}
-      AND ${isSettled(table.company_id.getSQL())}`
-    return orm
-      .update(table)
-      .set({ [column.name]: encrypted })
-      .where(isMeant)
-  })
+  // This context is of a whole database, whose writes nothing else refuses.
+  const updates = values.map(({ table, column, companyId, stored, encrypted }) =>
+    statement(sql`UPDATE ${named(table)} SET ${named(column)} = ${encrypted}
+      WHERE company_id = ${companyId} AND ${named(column)} = ${stored} AND ${isSettled(sql`company_id`)}`),
+  )
   await context.db.writeIdempotent([adminEntry(context, 'keys.rotate', values.length), ...updates])
   await collectAdminEntries(context.env, context.database)
 }

@@ -1,4 +1,3 @@
-import { credentialsKind } from '../../../delivery/webhooks/message.ts'
 import { cursorScope, readCursor, writeCursor } from '../../../kernel/api/paging.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import {
@@ -79,10 +78,10 @@ export const routes = [
     const [unbound] = await listUnbound(context.env)
     if (unbound) throw conflict(`There is no binding of ${unbound}, which has companies: add it, and repeat this`)
     const encrypt = async (value: queries.EncryptedValue) => {
-      const kind = value.table === 'webhook_endpoints' ? credentialsKind(value.id) : value.id
-      const credentials = await decryptCredentials(keys, value.companyId, kind, value.stored).catch(() => null)
+      const { companyId, kind, stored } = value
+      const credentials = await decryptCredentials(keys, companyId, kind, stored).catch(() => null)
       if (credentials === null || typeof credentials !== 'object') return []
-      return [{ ...value, encrypted: await encryptCredentials(keys, value.companyId, kind, credentials) }]
+      return [{ ...value, encrypted: await encryptCredentials(keys, companyId, kind, credentials) }]
     }
     const contexts = openEach(context.env).map(({ name, db }) => ({ ...context, db, database: name }))
     let [reencrypted, unreadable] = [0, 0]
