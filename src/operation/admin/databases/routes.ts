@@ -110,7 +110,7 @@ export const routes = [
     const object = env.COMPANY_BACKUP.getByName(String(companyId))
     const result = accepted(await object.restore(toAdministrator(context), untilMs))
     // At its end and, behind the suspension, before the first rows.
-    if (result.done || result.step === 'check') await invalidateCompany(context, 0)
+    if (result.done || result.step === 'check') await invalidateCompany(context)
     if (result.done) await context.db.writeIdempotent([adminEntry(context, 'company.restored', result.backup)])
     return result
   }),

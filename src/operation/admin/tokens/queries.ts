@@ -111,24 +111,13 @@ export async function revokeToken(context: AdminContext, id: number): Promise<To
   return row ?? null
 }
 
-/** An object caches a token for 30 seconds, and its last use is written once a minute. */
-const USED_MS = 120_000
-
-/**
- * Makes the objects of all the company's tokens reload them before the response.
- *
- * @param sinceMs skips tokens last used earlier; 0 after a restore, whose rows have the last uses of that time
- */
-export async function invalidateCompany(context: AdminContext, sinceMs?: number): Promise<void> {
-  await invalidateTokens(context, await findUsed(context, sinceMs))
+/** Makes the objects of all the company's tokens reload them before the response. */
+export async function invalidateCompany(context: AdminContext): Promise<void> {
+  await invalidateTokens(context, await findUsed(context))
 }
 
-/** Finds the hashes of the company's tokens, last used first: by default those whose objects may have cached them. */
-export async function findUsed(
-  { companyId, directory: db, now }: AdminContext,
-  sinceMs = now - USED_MS,
-  limit = ACTIVE_TOKENS_MAX,
-) {
+/** Finds the hashes of the company's tokens that were used since a time, last used first. */
+export async function findUsed({ companyId, directory: db }: AdminContext, sinceMs = 0, limit = ACTIVE_TOKENS_MAX) {
   const [rows] = await db.read([
     orm
       .select({ hash: apiTokens.token_hash })
