@@ -1,4 +1,5 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
+import { LAST_INSTANT } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
@@ -46,22 +47,18 @@ const hashOf = (hash: string) => sql`(SELECT id FROM api_tokens WHERE token_hash
 
 /** A new token, of which the database stores only the SHA-256. */
 type NewToken = Pick<TokenRow, 'token_hash' | 'name' | 'permissions' | 'expires_at'>
+type Values = Record<keyof NewToken, SQL | string | number | null>
 
-function insertToken({ companyId, caller, now }: AdminContext, token: NewToken, when: SQL) {
-  const values = {
-    ...token,
-    company_id: companyId,
-    permissions: JSON.stringify(token.permissions),
-    created_at: now,
-    created_by: caller.isOperator ? null : caller.actor,
-  }
-  return insertRow(apiTokens, values, sql`WHERE ${when}`).returning(columnsAt(now))
+function insertToken({ companyId: company_id, caller, now }: AdminContext, token: Values, rest: SQL) {
+  const made = { company_id, created_at: now, created_by: caller.isOperator ? null : caller.actor }
+  return insertRow(apiTokens, { ...token, ...made }, rest).returning(columnsAt(now))
 }
 
 /** @returns the token; null if the company has {@link ACTIVE_TOKENS_MAX} */
 export async function createToken(context: AdminContext, token: NewToken): Promise<TokenRow | null> {
+  const values = { ...token, permissions: JSON.stringify(token.permissions) }
   const [[row]] = await context.directory.write([
-    insertToken(context, token, hasRoom(context)),
+    insertToken(context, values, sql`WHERE ${hasRoom(context)}`),
     adminEntry(context, 'tokens.create', hashOf(token.token_hash), sql`changes() > 0`),
   ])
   return row ?? null
@@ -71,29 +68,30 @@ export async function createToken(context: AdminContext, token: NewToken): Promi
  * Creates a token that replaces another one, which expires at `endsAt` or earlier. While both are valid they count as
  * two.
  *
- * @param isOnce whether it must not have been replaced before
+ * @param expiresAt by default it is valid for as long as the other one was, which must not have been replaced before
  * @returns both as they are now; null if the old one is no longer valid or the company has no room for both
  */
 export async function replaceToken(
   context: AdminContext,
   id: number,
-  token: NewToken,
+  token_hash: string,
   endsAt: number,
-  isOnce: boolean,
+  expiresAt: number | null | undefined,
 ) {
   const { companyId, directory: db, now } = context
-  const isMeant = isToken(companyId, id)
-  const isPresent = sql`EXISTS (SELECT 1 FROM api_tokens WHERE ${isMeant} AND ${isActive(now)})`
-  const wasReplaced = sql`EXISTS (SELECT 1 FROM admin_log WHERE ${isRotation(companyId, id)})`
-  const mayReplace = isOnce ? sql`NOT ${wasReplaced}` : sql`1`
+  const isMeant = sql`${isToken(companyId, id)} AND ${isActive(now)}`
+  const isFirst = sql`NOT EXISTS (SELECT 1 FROM admin_log WHERE ${isRotation(companyId, id)})`
   const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
+  const sameLifetime = sql`min(${now} + expires_at - created_at, ${LAST_INSTANT})`
+  const [expires_at, mayReplace] = expiresAt === undefined ? [sameLifetime, isFirst] : [expiresAt, sql`1`]
+  const successor = { token_hash, name: sql`name`, permissions: sql`permissions`, expires_at }
   const [[row], , [old]] = await db.write([
-    insertToken(context, token, sql`${isPresent} AND ${mayReplace} AND ${room}`),
+    insertToken(context, successor, sql`FROM api_tokens WHERE ${isMeant} AND ${mayReplace} AND ${room}`),
     adminEntry(context, 'tokens.rotate', id, sql`changes() > 0`),
     orm
       .update(apiTokens)
       .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
-      .where(sql`${isMeant} AND ${isActive(now)} AND ${hashOf(token.token_hash)} IS NOT NULL`)
+      .where(sql`${isMeant} AND ${hashOf(token_hash)} IS NOT NULL`)
       .returning(columnsAt(now)),
   ])
   return row && old ? { token: row, old } : null

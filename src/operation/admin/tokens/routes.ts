@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { LAST_INSTANT } from '../../../kernel/api/contract.ts'
 import { isPermission, PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { hashToken } from '../../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
@@ -28,16 +27,11 @@ export const routes = [
   }),
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
-    const old = found(await queries.findToken(context, token_id), 'Token')
-    const { name, permissions } = old
-    const { now } = context
     const isOnce = body.expires_at === undefined
-    const sameLifetime = old.expires_at === null ? null : Math.min(now + old.expires_at - old.created_at, LAST_INSTANT)
-    const expires_at = body.expires_at === undefined ? sameLifetime : checkExpiry(body.expires_at, context)
+    const expires_at = body.expires_at === undefined ? undefined : checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
-    const successor = { token_hash: hashToken(token), name, permissions, expires_at }
-    const endsAt = now + body.overlap_seconds * 1_000
-    const replaced = await queries.replaceToken(context, token_id, successor, endsAt, isOnce)
+    const endsAt = context.now + body.overlap_seconds * 1_000
+    const replaced = await queries.replaceToken(context, token_id, hashToken(token), endsAt, expires_at)
     if (!replaced) throw await explainRefusal(context, token_id, isOnce)
     await end(context, replaced.old)
     return { ...present(replaced.token), token }
