@@ -1,6 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { orm, statement } from '../../kernel/db/client.ts'
-import { columnsFrom, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { ChangeRow } from '../../resources/changes/present.ts'
@@ -10,7 +9,6 @@ export const ROUND_CHANGES = 64
 const ROUND_OBJECTS = 16
 
 export type EndpointRow = typeof webhookEndpoints.$inferSelect
-type DeliveryRow = typeof webhookDeliveries.$inferSelect
 
 /** A change to deliver. Its operation is missing once it has left the feed. */
 export interface Item extends Omit<ChangeRow, 'operation'> {
@@ -86,16 +84,12 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
   }
 }
 
-/** Columns of `webhook_deliveries`: those that name a change of the endpoint, and the state of its delivery. */
-const KEY = ['type', 'entity_id', 'sequence'] as const
-const STATE = ['attempts', 'first_attempt_at', 'next_attempt_at', 'last_error'] as const
-
 export interface Outcome {
   done: Item[]
   /** Changes to store, with their state. One without a `next_attempt_at` is only inserted, never updated. */
-  kept: Pick<DeliveryRow, (typeof KEY)[number] | (typeof STATE)[number]>[]
-  /** Objects whose next stored change, if any, can be delivered now. */
-  released: Pick<Item, 'type' | 'entity_id'>[]
+  kept: (Item & Pick<typeof webhookDeliveries.$inferSelect, 'next_attempt_at' | 'last_error'>)[]
+  /** Changes of objects whose next stored change, if any, can be delivered now. */
+  released: Item[]
   progress: Partial<Pick<EndpointRow, 'position' | 'replay_position' | 'replay_end'>>
   initial_failures: number | null
   disabledReason: string | null
@@ -130,18 +124,17 @@ export async function saveRound(
   const disabled = disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }
   const [, , , , , , [queue]] = await db.writeIdempotent([
     orm.delete(webhookDeliveries).where(isDone),
-    insertRow(
-      webhookDeliveries,
-      { company_id: companyId, endpoint_id: endpointId, ...columnsFrom((name) => `value ->> '${name}'`, KEY, STATE) },
-      // A change without a time waits for a stored one. A recovery removes that, and gives the endpoint a new position.
-      sql`FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint}
-        AND (value ->> 'next_attempt_at' IS NOT NULL OR position = ${position}))`,
-    ).onConflictDoUpdate({
-      target: (['company_id', 'endpoint_id', ...KEY] as const).map((name) => webhookDeliveries[name]),
-      set: columnsFrom((name) => `excluded.${name}`, STATE),
-      setWhere: sql`excluded.next_attempt_at IS NOT NULL AND (${webhookDeliveries.next_attempt_at} IS NULL
-        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`,
-    }),
+    // A change without a time waits for a stored one. A recovery removes that, and gives the endpoint a new position.
+    statement(sql`INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence,
+        attempts, first_attempt_at, next_attempt_at, last_error)
+      SELECT ${companyId}, ${endpointId}, value ->> 'type', value ->> 'entity_id', value ->> 'sequence',
+        value ->> 'attempts', value ->> 'first_attempt_at', value ->> 'next_attempt_at', value ->> 'last_error'
+      FROM json_each(${JSON.stringify(kept)}) WHERE EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isEndpoint}
+        AND (value ->> 'next_attempt_at' IS NOT NULL OR position = ${position}))
+      ON CONFLICT DO UPDATE SET attempts = excluded.attempts, first_attempt_at = excluded.first_attempt_at,
+        next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error
+      WHERE excluded.next_attempt_at IS NOT NULL AND (webhook_deliveries.next_attempt_at IS NULL
+        OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`),
     orm.update(webhookDeliveries).set(untried).where(isBehindFailed),
     orm.update(webhookDeliveries).set({ next_attempt_at: nowMs }).where(isReleased),
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning, a new feed at its end.
