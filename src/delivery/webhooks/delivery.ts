@@ -109,8 +109,6 @@ async function deliverRound(delivery: Delivery, endMs: number): Promise<number |
   const queue = await saveRound(delivery, endpoint, outcome, Date.now())
   if (outcome.disabledReason !== null) {
     log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
-    // Unless the endpoint changed meanwhile, the next round finds it disabled.
-    return Date.now()
   }
   if (isPostponed) return Date.now() + POSTPONE_MS
   const hasMore = !isRead || endpoint.replay_end !== null
@@ -135,8 +133,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   }
 
   function keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
-    const { type, entity_id, sequence, attempts, first_attempt_at } = item
-    outcome.kept.push({ type, entity_id, sequence, attempts, first_attempt_at, next_attempt_at, last_error })
+    outcome.kept.push({ ...item, next_attempt_at, last_error })
   }
 
   /** Makes one attempt and records its result. Never throws. */

@@ -104,10 +104,8 @@ export async function saveRound(
 ) {
   const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
   const isStored = isOfEndpoint(companyId, endpointId)
-  const doneKeys = JSON.stringify(done.map(({ type, entity_id, sequence }) => ({ type, entity_id, sequence })))
-  const releasedObjects = JSON.stringify(released.map(({ type, entity_id }) => ({ type, entity_id })))
   const isDone = sql`${isStored} AND (type, entity_id, sequence) IN (
-    SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${doneKeys}))`
+    SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${JSON.stringify(done)}))`
   // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
   const isBehindFailed = sql`${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (
     SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
@@ -117,7 +115,7 @@ export async function saveRound(
   const isReleased = sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
     SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(w.sequence) FROM webhook_deliveries AS w
       WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
-        AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id') FROM json_each(${releasedObjects}))`
+        AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id') FROM json_each(${JSON.stringify(released)}))`
   // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load,
   // but a change that waited behind another and failed must get its time: the other is done.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
