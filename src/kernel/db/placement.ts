@@ -52,9 +52,9 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 }
 
 /**
- * Opens the database of a company. Each write begins with a statement that fails while the company's writes are refused,
- * so no write of a company may use another way: see `test/architecture.test.ts`. A batch for a company that has moved
- * runs again in its new database, so an old placement neither reads nor writes there.
+ * Opens the database of a company. Each batch begins with a statement that fails where the company has moved, and for a
+ * write while its writes are refused, so no write may use another way: see `test/architecture.test.ts`. A batch for a
+ * company that has moved runs again in its new database, so an old placement neither reads nor writes there.
  *
  * @param options.bookmark of that database, as its slot
  * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move
@@ -69,42 +69,28 @@ export function databaseFor(
   const isOnlyDatabase = databaseNames(env).length === 1
   let used: string | null = null
 
-  async function run<T extends Statements>(kind: 'read' | 'write' | 'writeIdempotent', queries: T) {
-    for (let move = 0; ; move++) {
-      // Rows read or written in another database may have other ids in this one, or be left behind.
-      const mayWrite = used === null || used === name
-      if (move > MAX_MOVES || !(mayWrite || kind === 'read')) throw moving('it has just moved')
-      const { values, guard } = await (kind === 'read' ? readHere(queries) : writeHere(kind, queries))
-      if (guard?.state !== 'moved') {
-        used ??= name
-        return values
+  async function run<T extends Statements>(kind: Kind, queries: T, moves = 0): Promise<Results<T>> {
+    const isRead = kind === 'read'
+    // Rows read or written in another database may have other ids in this one, or be left behind.
+    const mayRun = isRead || used === null || used === name
+    if (moves > MAX_MOVES || !mayRun) throw moving('it has just moved')
+    const guards = isRead && isOnlyDatabase ? [] : [refuseGuarded(companyId, isRead)]
+    try {
+      const results: unknown[] = await inner[kind]([...guards, ...queries] as unknown as Statements)
+      used ??= name
+      return results.slice(guards.length) as Results<T>
+    } catch (error) {
+      const guard = parseRefusal(error)
+      if (!guard) throw error
+      if (guard.state !== 'moved') {
+        const [ended] = await inner.writeIdempotent([endStaleReadOnly(Date.now(), companyId)])
+        if (ended.length > 0) return run(kind, queries, moves)
+        throw moving('its writes are refused')
       }
       onMoved?.()
       name = guard.destination
       inner = openDatabase(bindingOf(env, name), { ...options, slot: guard.slot, name })
-    }
-  }
-
-  type Outcome<T extends Statements> = { values: Results<T>; guard?: Guard | undefined }
-
-  async function readHere<T extends Statements>(queries: T): Promise<Outcome<T>> {
-    if (isOnlyDatabase) return { values: await inner.read(queries) }
-    const results: unknown[] = await inner.read([...queries, readGuard(companyId)])
-    const [guard] = results.pop() as Guard[]
-    return { values: results as Results<T>, guard }
-  }
-
-  async function writeHere<T extends Statements>(kind: 'write' | 'writeIdempotent', queries: T): Promise<Outcome<T>> {
-    try {
-      const [, ...results] = await inner[kind]([refuseGuarded(companyId), ...queries])
-      return { values: results as unknown as Results<T> }
-    } catch (error) {
-      const guard = parseRefusal(error)
-      if (!guard) throw error
-      if (guard.state === 'moved') return { values: [] as unknown as Results<T>, guard }
-      const [ended] = await inner.writeIdempotent([endStaleReadOnly(Date.now(), companyId)])
-      if (ended.length > 0) return writeHere(kind, queries)
-      throw moving('its writes are refused')
+      return run(kind, queries, moves + 1)
     }
   }
 
@@ -119,19 +105,18 @@ export function databaseFor(
   }
 }
 
+type Kind = 'read' | 'write' | 'writeIdempotent'
+
 /** A company that moves more often within one request is not followed. */
 const MAX_MOVES = 3
 
 type Guard = { state: string; destination: string; slot: number }
 
-const readGuard = (companyId: number) =>
-  statement<Guard>('SELECT state, destination, slot FROM company_guards WHERE company_id = ?', companyId)
-
-/** Fails for a company whose writes are refused: its error is the company's guard, for {@link parseRefusal}. */
-const refuseGuarded = (companyId: number) =>
+/** Fails for a company that has moved, or whose writes are refused: its error has the guard, for {@link parseRefusal}. */
+const refuseGuarded = (companyId: number, isRead: boolean) =>
   statement(
     `SELECT json_extract('{}', 'company_guard ' || state || ' ' || destination || ' ' || slot) FROM company_guards
-      WHERE company_id = ? AND state IN ('read_only', 'moved')`,
+      WHERE company_id = ? AND state IN (${isRead ? '' : "'read_only', "}'moved')`,
     companyId,
   )
 
