@@ -145,6 +145,8 @@ const POLLING_MS = 20
 /** How long the request may wait for a call that hangs. */
 function limitMs({ name }: Fault, sent: Sent): number {
   if (name === REPORT && isToldOfChanges(sent)) return BUDGET_MS.limiter
+  // It is counted as several requests before it is carried out.
+  if (name === REPORT && sent.path === '/batch') return BUDGET_MS.silence
   if (BEHIND.test(name)) return 0
   if (name.startsWith('CACHE.')) return BUDGET_MS.cache
   if (name.startsWith('RATE_LIMITER.')) return BUDGET_MS.silence

@@ -187,8 +187,8 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
     async remember(): Promise<void> {
       const version = parseBookmark(bookmark())
       if (!version || version.bookmark === admitted.constraint) return
-      const isKnown = withDeadline(state.report(c, { seen: version }), BUDGET_MS.limiter)
-      if (!(await isKnown.catch(() => false))) state.keepWrite()
+      const known = withDeadline(state.report(c, { seen: version }), BUDGET_MS.limiter)
+      if (!(await known.catch(() => null))) state.keepWrite()
     },
 
     /** The headers of the limits: after a long poll, those of the present window. */

@@ -101,13 +101,8 @@ export class RateLimiter extends DurableObject<Env> {
     return { kind: 'admitted' as const, token, ageMs, applied, decision, constraint, receipt }
   }
 
-  /** Counts usage behind a response; it asks for no request. */
+  /** Counts usage behind a response, or the further requests of an admitted one. */
   report(report: Report): Decision {
-    return this.take(report)
-  }
-
-  /** Counts the further requests of an admitted request. */
-  take(report: Report): Decision {
     const decision = this.count(report, Date.now())
     this.keep()
     return decision

@@ -69,13 +69,12 @@ export class TokenState implements Limits {
   }
 
   async take(c: TokenContext, requests: number): Promise<Decision> {
-    const decision = await this.call(c, async (object, report) => object.take({ ...report, requests }), requests)
-    return decision ?? this.allow(requests, Date.now())
+    return (await this.report(c, { requests })) ?? this.allow(requests, Date.now())
   }
 
-  /** Reports what the isolate has kept, and the request's own part. @returns whether the object got it */
-  async report(c: TokenContext, own?: Pick<Report, 'seen'>): Promise<boolean> {
-    return (await this.call(c, async (object, report) => object.report({ ...report, ...own }))) !== null
+  /** Reports what the isolate has kept, and the request's own part. @returns null where the object did not get it */
+  report(c: TokenContext, own: Pick<Report, 'seen' | 'requests'> = {}): Promise<Decision | null> {
+    return this.call(c, async (object, report) => object.report({ ...report, ...own }), own.requests)
   }
 
   isReportDue(): boolean {

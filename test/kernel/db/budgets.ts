@@ -181,7 +181,7 @@ const ROWS: Record<string, Row[]> = {
       6100,
       1000,
       '/batch',
-      { objectCalls: 3, body: BATCH, waits: ['2 RATE_LIMITER.take', '3 DB.batch'] },
+      { objectCalls: 3, body: BATCH, waits: ['2 RATE_LIMITER.report', '3 DB.batch'] },
     ],
   ],
   searchProducts: [

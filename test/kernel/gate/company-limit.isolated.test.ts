@@ -34,7 +34,7 @@ const companyPart = (headers: Headers) => {
 }
 
 /** Uses database time of a token, as its isolates report it. */
-const use = (token: string, databaseMs: number) => tokenObject(token).take({ databaseMs })
+const use = (token: string, databaseMs: number) => tokenObject(token).report({ databaseMs })
 
 /** A company with so many tokens, each of which has been used. */
 async function open(tokens: number) {

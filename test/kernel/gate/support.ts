@@ -31,8 +31,7 @@ export function withLimiter(
   }
   const stub = (name: string) => ({
     admit,
-    take: (report: Report) => decide(name, report),
-    report: (report: Report) => decide(name, { ...report, requests: 0 }),
+    report: (report: Report) => decide(name, report),
   })
   const namespace = { idFromName: (name: string) => name, get: stub }
   // Only these two methods of a namespace are used.
@@ -61,7 +60,7 @@ const TOKENS = env.RATE_LIMITER as unknown as DurableObjectNamespace<RateLimiter
 export const tokenObject = (token: string) => TOKENS.get(TOKENS.idFromName(hashToken(token)))
 
 /** Uses up a token's requests. */
-export const useUp = (token: string) => tokenObject(token).take({ uncounted: LIMIT, databaseMs: 0 })
+export const useUp = (token: string) => tokenObject(token).report({ uncounted: LIMIT, databaseMs: 0 })
 
 /** Writes a token's last use now: no request writes it soon, with the real database's duration. */
 export const markUsed = (token: string) =>

@@ -233,7 +233,7 @@ describe('the limits of a batch', () => {
     calls.length = 0
     await send(request(other, 'POST', '/batch', { operations: creates(50) }), { env: watched })
     const remote = calls.filter((name) => name !== 'FAILED_LOOKUPS.limit')
-    expect(remote.slice(0, 3)).toEqual(['RATE_LIMITER.admit', 'RATE_LIMITER.take', 'DB.batch'])
+    expect(remote.slice(0, 3)).toEqual(['RATE_LIMITER.admit', 'RATE_LIMITER.report', 'DB.batch'])
     expect(remote.filter((name) => name === 'DB.batch')).toHaveLength(1)
   })
 })
