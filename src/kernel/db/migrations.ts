@@ -27,16 +27,13 @@ export function verifySchema(applied: string | null): void {
     log('schema_outdated', { ...schema, advice: adviceFor(applied) }, 'error')
   }
   throw unavailable(RETRY_AFTER_SECONDS, {
-    message:
-      applied === null
-        ? 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
-        : 'The service is being updated: retry after the seconds in Retry-After',
+    message: applied === null ? EMPTY : 'The service is being updated: retry after the seconds in Retry-After',
     cause: `the schema misses ${schema.missing.join(', ')}`,
   })
 }
 
 export function acceptsSchema(applied: string | null): boolean {
-  const isAccepted = (applied !== null && applied === accepted) || isCurrent(applied)
+  const isAccepted = (applied !== null && applied === accepted) || compareSchema(applied).missing.length === 0
   if (isAccepted) accepted = applied
   return isAccepted
 }
@@ -53,10 +50,6 @@ export function compareSchema(applied: string | null) {
   }
 }
 
-function isCurrent(applied: string | null): boolean {
-  return compareSchema(applied).missing.length === 0
-}
-
 /** As {@link verifySchema}, with a query of its own where this isolate has not verified the schema yet. */
 export async function requireSchema(binding: D1Database): Promise<void> {
   if (accepted === null) verifySchema(await readApplied(binding))
@@ -64,7 +57,7 @@ export async function requireSchema(binding: D1Database): Promise<void> {
 
 /** @throws ApiError 409 for a database that `npm run migrate` has not prepared for this release */
 export async function requireCurrent(binding: D1Database): Promise<void> {
-  if (isCurrent(await readApplied(binding))) return
+  if (acceptsSchema(await readApplied(binding))) return
   throw conflict('The database has an older schema: run npm run migrate first')
 }
 
@@ -86,8 +79,10 @@ export function isMissing(error: unknown): boolean {
   return accepted === null && MISSING.test(databaseMessage(error))
 }
 
+const EMPTY = 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
+
 function adviceFor(applied: string | null): string {
-  if (applied === null) return 'The database is empty: run npm run migrate, then npm run seed -- FILE.json.'
+  if (applied === null) return EMPTY
   return applied.includes(BEFORE_RELEASE)
     ? 'The database was made by a version before the first release: begin with a new one.'
     : 'The database is older than this release: run npm run migrate, or roll the release back.'
