@@ -42,20 +42,16 @@ const nextPage = {
   has_more: z.boolean().check(z.describe('Whether a page follows.')),
 }
 
-/** A page of a list that is read by cursor only. */
-export function cursorPageOf<T extends z.ZodMiniType>(element: T) {
-  const pagination = z.strictObject({ per_page: z.int().check(z.positive()), ...nextPage })
-  return z.strictObject({ data: z.array(element), pagination })
-}
+const pageWith =
+  <F extends z.core.$ZodShape>(fields: F) =>
+  <T extends z.ZodMiniType>(element: T) =>
+    z.strictObject({ data: z.array(element), pagination: z.strictObject({ ...fields, ...nextPage }) })
 
-export function pageOf<T extends z.ZodMiniType>(element: T) {
-  return z.strictObject({
-    data: z.array(element),
-    pagination: z.strictObject({
-      page: z.int().check(z.positive()),
-      per_page: z.int().check(z.positive()),
-      total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
-      ...nextPage,
-    }),
-  })
-}
+/** A page of a list that is read by cursor only. */
+export const cursorPageOf = pageWith({ per_page: z.int().check(z.positive()) })
+
+export const pageOf = pageWith({
+  page: z.int().check(z.positive()),
+  per_page: z.int().check(z.positive()),
+  total: z.int().check(z.nonnegative(), z.describe('All elements of the list, on every page.')),
+})
