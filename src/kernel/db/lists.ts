@@ -1,4 +1,4 @@
-import { eq, type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { and, eq, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { LruCache } from '../http/bounds.ts'
 import { type Database, type Filled, orm, type Placeholders } from './client.ts'
 import { companies } from './schema.ts'
@@ -133,7 +133,7 @@ export function idsOfPage(list: List) {
   const tables: SQL[] = []
   const branches = flags.flatMap((flag) => {
     const isOnPage = [isAfter(key, id), p.sequence && sql`${id} NOT IN (SELECT id FROM changed)`]
-    const conditions = allOf([isListed(list, flag), ...isOnPage])
+    const conditions = sql`${and(isListed(list, flag), ...isOnPage)}`
     const walked = sql`${selected} FROM ${table} INDEXED BY ${walkedIndex(list, flag)} WHERE ${conditions}`
     const ownWalk = flag === 0 ? list.walk : undefined
     const walk = (limit: SQL) =>
@@ -148,7 +148,7 @@ export function idsOfPage(list: List) {
     const some = sql.raw(`LIMIT ${GATHERED + 1}`)
     tables.push(sql`${gathered} AS MATERIALIZED (SELECT DISTINCT id FROM (${hitsOf(list, flag, source, some)}))`)
     const isFew = sql`(SELECT count(*) <= ${sql.raw(`${GATHERED}`)} FROM ${gathered})`
-    const isHit = allOf([sql`${id} = ${gathered}.id`, isListed(list, flag, source), ...isOnPage])
+    const isHit = and(sql`${id} = ${gathered}.id`, isListed(list, flag, source), ...isOnPage)
     return [
       sql`SELECT * FROM (${selected} FROM ${gathered} CROSS JOIN ${table} WHERE ${isHit} ORDER BY ${order} ${firstIf(isFew)})`,
       walk(firstIf(sql`NOT ${isFew}`)),
@@ -161,9 +161,9 @@ export function idsOfPage(list: List) {
       WHERE company_id = ${p.companyId} AND sequence > ${p.sequence} AND type = ${sql.raw(`'${list.table}'`)}
       GROUP BY entity_id)`)
     const [changedId, value] = [sql`changed.id`, sql`changed.sort_value`]
-    const isChanged = flags.map((flag) => sql`(${isListed(list, flag)})`)
+    const isChanged = flags.map((flag) => isListed(list, flag))
     branches.push(sql`SELECT ${changedId} AS page_id, ${value} AS sort_value FROM changed CROSS JOIN ${table}
-      WHERE ${ofCompany} AND ${id} = ${changedId} AND ${value} IS NOT NULL AND (${sql.join(isChanged, sql` OR `)})
+      WHERE ${ofCompany} AND ${id} = ${changedId} AND ${value} IS NOT NULL AND ${or(...isChanged)}
         AND ${isAfter(value, changedId)}`)
   }
   const ids = sql`${tables.length > 0 ? sql`WITH ${sql.join(tables, sql`, `)}` : sql``}
@@ -239,11 +239,6 @@ function filtersOf(list: List): SQL[] {
   return all.filter((condition) => condition !== undefined)
 }
 
-function allOf(conditions: (SQL | undefined)[]): SQL {
-  const given = conditions.filter((condition) => condition !== undefined)
-  return sql.join(given, sql` AND `)
-}
-
 const limitTo = (limit: SQL | Placeholder, offset?: Placeholder) =>
   sql`LIMIT ${limit} ${offset ? sql`OFFSET ${offset}` : sql``}`
 
@@ -253,9 +248,9 @@ function isWhole(list: List, { isExact }: Search): boolean {
 }
 
 /** The flag is a literal, as in the conditions of partial indexes. Hits of the search itself are not searched again. */
-function isListed(list: List, flag: Flag, source?: Indexed | Search): SQL {
+function isListed(list: List, flag: Flag, source?: Indexed | Search): SQL | undefined {
   const search = source === list.search && !list.p.isLong ? undefined : list.search?.condition
-  return allOf([namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...filtersOf(list), search])
+  return and(namesOf(list).ofCompany, sql.raw(`${list.table}.deleted = ${flag}`), ...filtersOf(list), search)
 }
 
 function hitsOf({ table, p }: List, flag: Flag, source: Indexed | Search, limit: SQL): SQL {
