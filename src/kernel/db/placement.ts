@@ -180,16 +180,14 @@ export function openEach(env: Bindings): { name: string; db: Database }[] {
 
 /** Does the same for every database, in random order: none is always the last. A failure is logged. @throws the last one */
 export async function forEachDatabase(env: Bindings, work: (db: Database, name: string) => Promise<void>) {
-  let failure: { error: unknown } | null = null
-  for (const name of databaseNames(env).sort(() => Math.random() - 0.5)) {
-    try {
-      await work(openDatabase(bindingOf(env, name)), name)
-    } catch (error) {
+  let failure: unknown
+  for (const { name, db } of openEach(env).sort(() => Math.random() - 0.5)) {
+    await work(db, name).catch((error: unknown) => {
       log('database_failed', { database: name, error: nameOf(error) }, 'error')
-      failure = { error }
-    }
+      failure = error
+    })
   }
-  if (failure) throw failure.error
+  if (failure) throw failure
 }
 
 /** The databases of companies for which the deployment has no binding. */
