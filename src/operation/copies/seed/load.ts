@@ -6,7 +6,7 @@ import type { createImport } from '../../admin/transfers/contract.ts'
 import type { SeedFile } from './file.ts'
 import type { IntegrationsFile } from './integrations-file.ts'
 import * as queries from './queries.ts'
-import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, PARTS, type Rows, TABLES } from './rows.ts'
+import { COLUMN_OF, deriveRows, findDuplicates, type KnownIds, NAMES, OWNERS, type Rows, TABLES } from './rows.ts'
 
 /** An existing row that differs from the file and stays unchanged. */
 export type Difference = ResponseBody<typeof createImport>['differences'][number]
@@ -60,10 +60,12 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
   const issues = [...findDuplicates(rows), ...missing, ...compared.flatMap(findOtherOwner)]
   const existing = new Set(compared.map(({ name, id }) => `${name} ${id}`))
   const isOld = ({ id }: Order) => existing.has(`orders ${id}`)
-  const absent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
-  const loaded = { ...deriveRows(absent, company?.number ?? 1000, now), integrations: rows.integrations }
-  const created = queries.refuseCreated(context, loaded, existing)
-  const tables = NAMES.flatMap((name) => queries.loadRows(context, TABLES[name], loaded[name]))
+  const fileOfAbsent = { ...file, orders: file.orders.filter((order) => !isOld(order)) }
+  const loaded = { ...deriveRows(fileOfAbsent, company?.number ?? 1000, now), integrations: rows.integrations }
+  const tables = NAMES.flatMap((name) => {
+    const absent = loaded[name].filter((row) => !existing.has(`${name} ${Reflect.get(row, 'id')}`))
+    return queries.loadRows(context, TABLES[name], absent)
+  })
   return {
     issues,
     conflict: violated && `${describeConflict(violated.constraint)}: ${violated.taken}`,
@@ -71,7 +73,7 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
       ...compared.flatMap(toDifference),
       ...file.orders.filter(isOld).flatMap((order) => findLacking(order, existing)),
     ],
-    statements: [...queries.saveCompany(context, file), ...created, ...tables] as const,
+    statements: [...queries.saveCompany(context, file), ...tables] as const,
   }
 }
 
@@ -123,9 +125,10 @@ function toDifference({ name, id, columns }: queries.Compared): Difference[] {
 
 /** Finds an invoice, line, payment or artwork of the file that belongs to another order in the database. */
 function findOtherOwner({ name, id, columns, owner }: queries.Compared): string[] {
-  const part = PARTS.find(([part]) => part === name)
-  if (!part || !columns.split(',').includes(part[1])) return []
-  return [`${TABLES[name].noun} ${id} belongs to ${TABLES[part[2]].noun} ${owner} in the database`]
+  const { own, noun } = TABLES[name]
+  const of = own && OWNERS[own]
+  if (!of || !columns.split(',').includes(own)) return []
+  return [`${noun} ${id} belongs to ${TABLES[of].noun} ${owner} in the database`]
 }
 
 /** Finds what an order of the file has and the database has not. */

@@ -8,7 +8,7 @@ import { companies, integrations, orderStatuses } from '../../../kernel/db/schem
 import { LAST_IDS, SETTINGS } from '../tables.ts'
 import { raiseTo } from '../write-queries.ts'
 import type { SeedFile } from './file.ts'
-import { chunkJson, type KnownIds, NAMES, type Name, PARTS, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
+import { chunkJson, type KnownIds, NAMES, type Name, REFERENCES, type Rows, TABLES, UNIQUE } from './rows.ts'
 
 /** The context of a load: its company must be the file's. */
 export interface LoadContext extends CompanyContext {
@@ -65,7 +65,7 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 /** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** An existing row, a comma list of the columns that differ from the file, and the row that it belongs to: see `PARTS`. */
+/** An existing row, a comma list of the columns that differ from the file, and the row that it belongs to: see `OWNERS`. */
 export type Compared = { name: Name; id: number; columns: string; owner: number }
 
 /** Selects the existing rows of clients and orders. */
@@ -77,7 +77,9 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
     (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === now) ||
     (column === 'number' && unnumbered.has(Reflect.get(row, 'id'))) ||
     (column === 'accounting_customer_id' && value === null)
-  return NAMES.filter((name) => !TABLES[name].replaces).flatMap((name) => {
+  return NAMES.flatMap((name) => {
+    const { own } = TABLES[name]
+    if (own === null) return []
     const table: SQLiteTable & { company_id?: SQLiteColumn } = TABLES[name].table
     const columns = Object.values(getTableColumns(table)).filter((column) => !DERIVED.test(column.name))
     const given = rows[name].map((row) => [
@@ -88,25 +90,9 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
       const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
       return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
     })
-    const [, owner] = PARTS.find(([part]) => part === name) ?? [name, 'id']
-    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(owner)} AS owner`
+    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(own)} AS owner`
     const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
     return selectEach<Compared>(given, selected, sql`CROSS JOIN ${table} AS t WHERE ${isSame} ORDER BY 2`)
-  })
-}
-
-/**
- * Fails where a request has created a row with an id of the file since the comparison: the file's row would be left out,
- * and its parts would be that row's. When the batch runs again after a lost response, the rows are the file's own.
- */
-export function refuseCreated({ companyId }: CompanyContext, rows: Rows, existing: ReadonlySet<string>) {
-  const tables = [['clients', 'created_at'], ['orders', 'created_at'], ...PARTS] as const
-  return tables.flatMap(([name, field]) => {
-    const absent = rows[name].filter(({ id }) => !existing.has(`${name} ${id}`))
-    const pairs = absent.map((row) => [row.id, Reflect.get(row, field)])
-    const isOther = sql`other.company_id = ${companyId} AND other.id = value ->> 0 AND other.${named(field)} <> value ->> 1`
-    const others = sql`CROSS JOIN ${TABLES[name].table} AS other WHERE ${isOther}`
-    return selectEach(pairs, sql`json_extract('{}', 'created meanwhile')`, others)
   })
 }
 
@@ -144,13 +130,16 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
   return value === null ? null : column.mapToDriverValue(value)
 }
 
+const CREATED = sql`json_extract('{}', 'created meanwhile')`
+
 /**
- * Statements that insert missing rows of a table, and replace different ones if `replaces` says so. Each takes hundreds
- * of rows as one JSON parameter. A defaulted time of `now` alone is no difference.
+ * Statements that insert rows of a table. Without a column `own` they replace different ones, where a defaulted time of
+ * `now` alone is no difference. With it they fail where a request has created a row with an id of the file since the
+ * comparison: its parts would be that row's. Each takes hundreds of rows as one JSON parameter.
  */
 export function loadRows(
   { companyId, now }: Pick<LoadContext, 'companyId' | 'now'>,
-  { table, key, replaces }: { table: SQLiteTable; key: string; replaces: boolean },
+  { table, key, own }: { table: SQLiteTable; key: string; own: string | null },
   rows: object[],
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
@@ -169,16 +158,14 @@ export function loadRows(
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
   })
+  const conflict = own
+    ? // Where the batch runs again after a lost response, the row is the file's own.
+      { set: { [own]: CREATED }, setWhere: sql.raw(`excluded.${own} <> ${target}.${own}`) }
+    : { set: { ...Object.fromEntries(set), ...version }, setWhere: sql.raw(differences.join(' OR ')) }
   const identity = columns.filter(({ name }) => name === 'company_id' || name === key)
   return chunkJson(values).map((chunk) => {
     // Without a condition, ON CONFLICT would be parsed as part of a join.
     const insert = insertRow(table, read, sql`FROM json_each(${chunk}) WHERE true`)
-    return replaces
-      ? insert.onConflictDoUpdate({
-          target: identity,
-          set: { ...Object.fromEntries(set), ...version },
-          setWhere: sql.raw(differences.join(' OR ')),
-        })
-      : insert.onConflictDoNothing({ target: identity })
+    return insert.onConflictDoUpdate({ target: identity, ...conflict })
   })
 }

@@ -8,19 +8,20 @@ import type { SeedFile } from './file.ts'
 /**
  * Tables in the order of loading. Rows that only a file can change are replaced; other tables get only missing rows, so
  * that changes by the API stay. Lines, payments and artworks come with their order: later they would be no change of it.
+ * These tables have a column `own`, which tells a row of the file from another one with its id.
  */
 export const TABLES = {
-  order_statuses: { table: schema.orderStatuses, key: 'id', replaces: true, noun: 'status' },
-  taxes: { table: schema.taxes, key: 'id', replaces: true, noun: 'tax' },
-  clients: { table: schema.clients, key: 'id', replaces: false, noun: 'client' },
-  orders: { table: schema.orders, key: 'id', replaces: false, noun: 'order' },
-  invoices: { table: schema.invoices, key: 'id', replaces: false, noun: 'invoice' },
-  items: { table: schema.invoiceItems, key: 'id', replaces: false, noun: 'line' },
-  payments: { table: schema.payments, key: 'id', replaces: false, noun: 'payment' },
-  artworks: { table: schema.artworks, key: 'id', replaces: false, noun: 'artwork' },
-  catalog_items: { table: schema.catalogItems, key: 'id', replaces: true, noun: 'catalogue item' },
-  thread_contexts: { table: schema.threadContexts, key: 'thread_id', replaces: true, noun: 'thread context' },
-  integrations: { table: schema.integrations, key: 'kind', replaces: true, noun: 'integration' },
+  order_statuses: { table: schema.orderStatuses, key: 'id', own: null, noun: 'status' },
+  taxes: { table: schema.taxes, key: 'id', own: null, noun: 'tax' },
+  clients: { table: schema.clients, key: 'id', own: 'created_at', noun: 'client' },
+  orders: { table: schema.orders, key: 'id', own: 'created_at', noun: 'order' },
+  invoices: { table: schema.invoices, key: 'id', own: 'project_id', noun: 'invoice' },
+  items: { table: schema.invoiceItems, key: 'id', own: 'invoice_id', noun: 'line' },
+  payments: { table: schema.payments, key: 'id', own: 'invoice_id', noun: 'payment' },
+  artworks: { table: schema.artworks, key: 'id', own: 'project_id', noun: 'artwork' },
+  catalog_items: { table: schema.catalogItems, key: 'id', own: null, noun: 'catalogue item' },
+  thread_contexts: { table: schema.threadContexts, key: 'thread_id', own: null, noun: 'thread context' },
+  integrations: { table: schema.integrations, key: 'kind', own: null, noun: 'integration' },
 } as const
 
 export type Name = keyof typeof TABLES
@@ -46,13 +47,8 @@ export const REFERENCES = [
   ['invoices', 'tax_id', 'taxes'],
 ] as const
 
-/** The parts of an order, each with the column and the table of its owner. */
-export const PARTS = [
-  ['invoices', 'project_id', 'orders'],
-  ['items', 'invoice_id', 'invoices'],
-  ['payments', 'invoice_id', 'invoices'],
-  ['artworks', 'project_id', 'orders'],
-] as const
+/** The owners of the parts of an order, by the column that names them. */
+export const OWNERS = { created_at: null, project_id: 'orders', invoice_id: 'invoices' } as const
 
 /** Ids of rows in other parts of the same file. */
 export type KnownIds = Partial<Record<(typeof REFERENCES)[number][2], number[] | undefined>>
