@@ -2,9 +2,9 @@ import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
-import { isAmong, keyOf, PAGE_ROWS, readChanged, readPage, readRows, readStamps } from './read-queries.ts'
+import { isAmong, keyOf, PAGE_ROWS, readChanged, readPage, readPages, readStamps } from './read-queries.ts'
 import { type Key, MOVED, type Row, type TablePlan } from './tables.ts'
-import { atDestination, putRows, removeKeys, removeParts } from './write-queries.ts'
+import { atDestination, putPage, removeKeys } from './write-queries.ts'
 
 /** The databases differ, and not only by a concurrent write. */
 export class DifferenceError extends Error {
@@ -21,9 +21,9 @@ const SIDE_BY_SIDE = 4
 const ATTEMPTS = 5
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
-export async function copyTable({ from, to }: Ends, plan: TablePlan, after: Key | null) {
+export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
   const { tables, next } = await readPage(from, plan, after)
-  for (const each of tables) await putRows(to, each.plan, each.rows)
+  await putPage(to, tables)
   return { count: tables.reduce((sum, { rows }) => sum + rows.length, 0), next }
 }
 
@@ -62,16 +62,8 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
 
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   for (let at = 0; at < keys.length; at += PAGE_ROWS) {
-    const page = keys.slice(at, at + PAGE_ROWS)
-    await removeParts(to, plan, page)
-    const owners: Row[] = []
-    for await (const each of readRows(from, plan, isAmong(from, plan, page))) {
-      const isOwner = plan.parts.length > 0 && each.plan === plan
-      if (isOwner) owners.push(...each.rows)
-      // Without its version until its parts are there: a comparison of stamps finds an order whose copy was interrupted.
-      await putRows(to, each.plan, isOwner ? each.rows.map((row) => ({ ...row, version: 0 })) : each.rows)
-    }
-    await putRows(to, plan, owners)
+    const isMeant = isAmong(from, plan, keys.slice(at, at + PAGE_ROWS))
+    for await (const tables of readPages(from, plan, isMeant)) await putPage(to, tables)
   }
 }
 
@@ -134,10 +126,10 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
   const { rows, tables, next } = await readPage(from, plan, after)
   const copy = atDestination(plan)
   const keys = rows.map((row) => keyOf(plan, row))
-  const copied = await Array.fromAsync(readRows(to, copy, isAmong(to, copy, keys)))
+  const copied = await Array.fromAsync(readPages(to, copy, isAmong(to, copy, keys)))
   const different = new Map<string, { name: string; key: Key }>()
   const orderOf = new Map<unknown, Row[string]>()
-  for (const each of [...tables, ...copied]) {
+  for (const each of [...tables, ...copied.flat()]) {
     const { name, owner } = each.plan
     for (const row of each.rows) {
       // Only orders have parts in a move. An invoice comes before its lines and payments.

@@ -148,7 +148,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     }
     case 'copy': {
       if (!plan) return next(state, 'compare')
-      const work = () => sync.copyTable(move, plan, state.after)
+      const work = () => sync.copyPage(move, plan, state.after)
       const { count, next: after } = await sync.withParents(move, state.since, state.table, work)
       return { ...turn(state, after), rows: state.rows + count }
     }

@@ -98,11 +98,11 @@ export async function readPage(context: CompanyContext, plan: TablePlan, after: 
 }
 
 /** Reads all rows that a condition selects, page by page, each page with its parts. */
-export async function* readRows(context: CompanyContext, plan: TablePlan, where: SQL) {
+export async function* readPages(context: CompanyContext, plan: TablePlan, where: SQL) {
   let after: Key | null = null
   do {
     const { tables, next } = await readPage(context, plan, after, where)
-    yield* tables
+    yield tables
     after = next
   } while (after)
 }

@@ -9,7 +9,7 @@ import { bytesOf, splitBySize } from './chunks.ts'
 import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
 import { FULL_TEXT, type Key, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
 
-// The writers of rows: `restoreRows` for a restore, `putRows` for a move. A seed has its own values: `seed/queries.ts`.
+// The writers of rows: `restoreRows` for a restore, `putPage` for a move. A seed has its own values: `seed/queries.ts`.
 
 type Statement = Statements[number]
 
@@ -126,18 +126,27 @@ async function writeMoved<T extends readonly Statement[]>(
 export const atDestination = (plan: TablePlan): TablePlan =>
   plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
 
-/** Writes rows of a table into the destination of a move, replacing any with the same keys. */
-export async function putRows(context: CompanyContext, table: TablePlan, rows: readonly Row[]): Promise<void> {
+/**
+ * Writes rows and their parts into the destination of a move, as one transaction: they replace any with the same keys.
+ * Absent lines and payments are removed, since requests delete them; other parts are only flagged.
+ */
+export async function putPage(context: CompanyContext, tables: readonly { plan: TablePlan; rows: readonly Row[] }[]) {
   const { companyId } = context
-  const plan = atDestination(table)
-  for (const chunk of splitRows(rows)) {
-    const { values, insert } = insertion(companyId, plan, chunk)
-    await writeMoved(context, [
-      ...clearUnique(companyId, plan, chunk),
-      plan.isUpdate ? update(context, plan, chunk) : insert([]).onConflictDoUpdate(replacement(plan, values)),
-      orm.delete(changes).where(sql`company_id = ${companyId} AND sequence > ${COPY_CHANGES}`),
-    ])
-  }
+  const statements = tables.flatMap(({ plan: table, rows }) => {
+    const plan = atDestination(table)
+    const ids = sql`SELECT value FROM json_each(${JSON.stringify(rows.map(({ id }) => id))})`
+    const removed = plan.parts.filter(({ owner }) => owner === 'invoice_id')
+    const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
+    const puts = splitRows(rows).flatMap((chunk) => {
+      const { values, insert } = insertion(companyId, plan, chunk)
+      const put = insert([]).onConflictDoUpdate(replacement(plan, values))
+      return [...clearUnique(companyId, plan, chunk), plan.isUpdate ? update(context, plan, chunk) : put]
+    })
+    return puts.length > 0 ? [...removals, ...puts] : []
+  })
+  if (statements.length === 0) return
+  const written = sql`company_id = ${companyId} AND sequence > ${COPY_CHANGES}`
+  await writeMoved(context, [...statements, orm.delete(changes).where(written)])
 }
 
 function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object) {
@@ -170,14 +179,6 @@ export async function removeKeys(context: CompanyContext, plan: TablePlan, keys:
     const isRemoved = isAmong(context, atDestination(plan), keys.slice(at, at + REMOVED_KEYS))
     await writeMoved(context, [orm.delete(tableOf(plan.table)).where(isRemoved)])
   }
-}
-
-/** Removes the lines and payments of rows from the destination, since requests delete them. Other parts are only flagged. */
-export async function removeParts(context: CompanyContext, { parts }: TablePlan, keys: readonly Key[]): Promise<void> {
-  const ids = sql`SELECT value FROM json_each(${JSON.stringify(keys.map(([id]) => id))})`
-  const removed = parts.filter(({ owner }) => owner === 'invoice_id')
-  const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
-  if (removals.length > 0) await writeMoved(context, removals)
 }
 
 /** Limits the rows that one statement removes; few where a row may have 2 MB. */

@@ -4,7 +4,7 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { closeSource } from '../../../src/operation/copies/guard-queries.ts'
 import { readPage } from '../../../src/operation/copies/read-queries.ts'
 import { type Row, UNITS } from '../../../src/operation/copies/tables.ts'
-import { putRows } from '../../../src/operation/copies/write-queries.ts'
+import { putPage } from '../../../src/operation/copies/write-queries.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { freshId, sql } from '../../support/app.ts'
 import { loadSeed } from '../admin/import-support.ts'
@@ -40,7 +40,7 @@ const leave = (id: number) =>
 it('a move that has ended writes nothing more', async () => {
   const row = await readClient()
   await leave(neighbour.id)
-  const late = putRows(shop.context, CLIENTS, [{ ...row, phone: 'late' }])
+  const late = putPage(shop.context, [{ plan: CLIENTS, rows: [{ ...row, phone: 'late' }] }])
   await expect(late).rejects.toThrow('the company is not moved')
   expect((await readClient()).phone).toBeNull()
 })
@@ -68,7 +68,7 @@ it('a move switches its own company only, and only while that refuses writes', a
 it('a move clears a unique value of its own company only', async () => {
   const row = await readClient()
   await leave(shop.id)
-  await putRows(shop.context, CLIENTS, [{ ...row, id: 2 }])
+  await putPage(shop.context, [{ plan: CLIENTS, rows: [{ ...row, id: 2 }] }])
   const select = 'SELECT id, external_id FROM clients WHERE company_id = ? ORDER BY id'
   const own = [
     { id: 1, external_id: null },

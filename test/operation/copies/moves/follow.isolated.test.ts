@@ -49,7 +49,7 @@ it('a move copies what had changed before a recovery emptied the feed', async ()
   expect((await company.call('GET', `/clients/${id}`)).body.client).toMatchObject({ ...client('New'), version: 2 })
 })
 
-it('an order is copied again where its copy was interrupted before its parts were there', async () => {
+it('an order is copied again where its copy was interrupted', async () => {
   const { id: client_id } = (await company.call('POST', '/clients', client('Owner'))).body.client
   const order = { title: 'Caps', client_id, invoice_items: [{ title: 'Cap' }] }
   const { id } = (await company.call('POST', '/orders', order)).body.project
@@ -71,7 +71,8 @@ it('an order is copied again where its copy was interrupted before its parts wer
     const { copied } = await findPage({ from, to }, plan, null, null)
     expect([interruptions, copied]).toEqual([interruptions, isCopied ? [] : [[id]]])
   }
-  expect(interruptions).toBeGreaterThan(3)
+  // An order and its parts are one transaction.
+  expect(interruptions).toBe(2)
   await move(company.id, 'DB_TWO')
   expect((await company.call('GET', `/orders/${id}`)).body.invoice.discount_amount).toBe(10)
 })
