@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { databaseMessage } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { findLastCopied, readEnds } from './guard-queries.ts'
-import { isAmong, keyOf, PAGE_ROWS, readChanged, readPage, readPages, readStamps } from './read-queries.ts'
+import { isAmong, keyOf, PAGE_ROWS, pagesOf, readChanged, readPage, readStamps } from './read-queries.ts'
 import { type Key, MOVED, type Row, type TablePlan } from './tables.ts'
 import { atDestination, putPage, removeKeys } from './write-queries.ts'
 
@@ -63,13 +63,14 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   for (let at = 0; at < keys.length; at += PAGE_ROWS) {
     const isMeant = isAmong(from, plan, keys.slice(at, at + PAGE_ROWS))
-    for await (const tables of readPages(from, plan, isMeant)) await putPage(to, tables)
+    const pages = pagesOf((after) => readPage(from, plan, after, isMeant))
+    for await (const { tables } of pages) await putPage(to, tables)
   }
 }
 
 /** Copies all changes of tables since they were copied. */
 export async function catchUp(ends: Ends, since: number, tables: readonly TablePlan[] = MOVED): Promise<void> {
-  const found: { plan: TablePlan; copied: Key[]; removed: Key[] }[] = []
+  const found: Awaited<ReturnType<typeof findAll>>[] = []
   // Parallel calls hide the distance between the databases.
   for (let at = 0; at < tables.length; at += SIDE_BY_SIDE) {
     const group = tables.slice(at, at + SIDE_BY_SIDE)
@@ -80,15 +81,8 @@ export async function catchUp(ends: Ends, since: number, tables: readonly TableP
 }
 
 async function findAll(ends: Ends, plan: TablePlan, since: number) {
-  const all = { plan, copied: [] as Key[], removed: [] as Key[] }
-  let after: Key | null = null
-  do {
-    const page = await findPage(ends, plan, after, since)
-    all.copied.push(...page.copied)
-    all.removed.push(...page.removed)
-    after = page.next
-  } while (after)
-  return all
+  const pages = await Array.fromAsync(pagesOf((after) => findPage(ends, plan, after, since)))
+  return { plan, copied: pages.flatMap(({ copied }) => copied), removed: pages.flatMap(({ removed }) => removed) }
 }
 
 const isOfReference = (error: unknown) => databaseMessage(error).includes('FOREIGN KEY')
@@ -126,10 +120,10 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
   const { rows, tables, next } = await readPage(from, plan, after)
   const copy = atDestination(plan)
   const keys = rows.map((row) => keyOf(plan, row))
-  const copied = await Array.fromAsync(readPages(to, copy, isAmong(to, copy, keys)))
+  const copied = await Array.fromAsync(pagesOf((after) => readPage(to, copy, after, isAmong(to, copy, keys))))
   const different = new Map<string, { name: string; key: Key }>()
   const orderOf = new Map<unknown, Row[string]>()
-  for (const each of [...tables, ...copied.flat()]) {
+  for (const each of [...tables, ...copied.flatMap((page) => page.tables)]) {
     const { name, owner } = each.plan
     for (const row of each.rows) {
       // Only orders have parts in a move. An invoice comes before its lines and payments.

@@ -97,13 +97,13 @@ export async function readPage(context: CompanyContext, plan: TablePlan, after: 
   return { rows: read[0], tables, next }
 }
 
-/** Reads all rows that a condition selects, page by page, each page with its parts. */
-export async function* readPages(context: CompanyContext, plan: TablePlan, where: SQL) {
+/** Reads page after page. @param read gets the key after which a page begins */
+export async function* pagesOf<Page extends { next: Key | null }>(read: (after: Key | null) => Promise<Page>) {
   let after: Key | null = null
   do {
-    const { tables, next } = await readPage(context, plan, after, where)
-    yield tables
-    after = next
+    const page: Page = await read(after)
+    yield page
+    after = page.next
   } while (after)
 }
 

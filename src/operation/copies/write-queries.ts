@@ -63,12 +63,8 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
 
 /** Clears a unique value in all rows but the first that has it: a statement does not see the rows that it inserts. */
 function clearRepeated(rows: readonly Row[], unique: string): Row[] {
-  const seen = new Set<unknown>()
-  return rows.map((row) => {
-    const isRepeated = row[unique] != null && seen.has(row[unique])
-    seen.add(row[unique])
-    return isRepeated ? { ...row, [unique]: null } : row
-  })
+  const first = new Map(rows.toReversed().map((row) => [row[unique], row]))
+  return rows.map((row) => (first.get(row[unique]) === row ? row : { ...row, [unique]: null }))
 }
 
 /** Reads a value of the rows that are joined as `line`. */
