@@ -176,10 +176,8 @@ export async function removeOldBackups({ bucket, companyId }: Store, nowMs: numb
   const folders = await inTime(bucket.list({ prefix, delimiter: '/' }))
   const orphans = folders.delimitedPrefixes.filter((folder) => !kept.has(folder.slice(prefix.length, -1)))
   for (const folder of orphans.slice(0, REMOVED_AT_ONCE)) {
-    for (let hasMore = true; hasMore; ) {
-      const page = await inTime(bucket.list({ prefix: folder }))
-      hasMore = page.truncated && page.objects.length > 0
-      if (page.objects.length > 0) await inTime(bucket.delete(page.objects.map(({ key }) => key)))
-    }
+    // The next backup removes the others of more than 1,000 files.
+    const { objects } = await inTime(bucket.list({ prefix: folder }))
+    await inTime(bucket.delete(objects.map(({ key }) => key)))
   }
 }
