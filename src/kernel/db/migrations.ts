@@ -13,10 +13,12 @@ export const appliedMigrations = sql<string | null>`(SELECT group_concat(name)
 
 const RETRY_AFTER_SECONDS = 30
 const LOG_EVERY_MS = 60_000
+const CHECK_EVERY_MS = 30_000
 
 /** The migrations that this isolate has accepted last; null before the first. */
 let accepted: string | null = null
 let loggedAt = 0
+let checkedAt = 0
 
 /** A newer schema is accepted: see `src/site/guides/upgrades.md`. @throws ApiError 503 where it is older than the code */
 export function verifySchema(applied: string | null): void {
@@ -50,9 +52,11 @@ export function compareSchema(applied: string | null) {
   }
 }
 
-/** As {@link verifySchema}, with a query of its own where this isolate has not verified the schema yet. */
+/** As {@link verifySchema}, by a query of its own every 30 seconds: Time Travel takes migrations back, too. */
 export async function requireSchema(binding: D1Database): Promise<void> {
-  if (accepted === null) verifySchema(await readApplied(binding))
+  if (accepted !== null && Date.now() - checkedAt < CHECK_EVERY_MS) return
+  verifySchema(await readApplied(binding))
+  checkedAt = Date.now()
 }
 
 /** @throws ApiError 409 for a database that `npm run migrate` has not prepared for this release */

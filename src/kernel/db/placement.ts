@@ -234,7 +234,10 @@ export function freeSlot(preferred = 0): SQL<number> {
     (SELECT min(c.slot) + 1 FROM companies AS c WHERE c.slot < 1023 AND ${isFree(sql`c.slot + 1`)}), 1024)`
 }
 
-export const FULL = 'The database is full: it takes 1,024 companies'
-
-/** Whether a write failed because {@link freeSlot} found none. */
-export const isFull = (error: unknown): boolean => databaseMessage(error).includes('companies_slot')
+/** Says why a company got no slot: {@link freeSlot} found none, or one that the directory gives to a company that it lost. */
+export function slotProblem(error: unknown): string | null {
+  const message = databaseMessage(error)
+  if (message.includes('companies_slot')) return 'The database is full: it takes 1,024 companies'
+  if (!message.includes('companies.database_slot')) return null
+  return 'The database lacks a company that the directory has there: set both back to the same minute, and recover'
+}

@@ -5,6 +5,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { isHere, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
+import { invalid } from '../../kernel/http/errors.ts'
 import type { AdminContext } from './context.ts'
 
 /** Finds a person's role in a company, and its database: null where the directory has none with this id. */
@@ -58,6 +59,7 @@ export async function listFromEach<Input extends Page<ListQuery>, Row>(
   if (ofCompany.companyId !== 0) return listFromOne(ofCompany, input, list)
   const databases = openEach(context.env)
   const first = after.length === 0 ? 0 : databases.findIndex(({ name }) => name === after.at(-1))
+  if (first < 0) throw invalid([{ path: 'cursor', message: 'is of a database that is gone: begin the list again' }])
   const rows: { row: Row; suffix: string[] }[] = []
   let failure: { error: unknown } | null = null
   for (const [index, { name: database, db }] of databases.entries()) {

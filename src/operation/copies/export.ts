@@ -114,7 +114,10 @@ async function* threadLines(
       yield `${text},`
       text = ''
       // JSON has bytes below a space only between its tokens, as white space: a line feed would end the line.
-      for await (const chunk of decompress(content)) yield chunk.map((byte) => Math.max(byte, 0x20))
+      for await (const chunk of decompress(content)) {
+        for (let at = 0; at < chunk.length; at++) if ((chunk[at] ?? 0) < 0x20) chunk[at] = 0x20
+        yield chunk
+      }
     }
     text += '}}\n'
   }

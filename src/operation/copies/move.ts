@@ -3,7 +3,7 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { requireCurrent } from '../../kernel/db/migrations.ts'
-import { bindingOf, FULL, isFull, openCompany } from '../../kernel/db/placement.ts'
+import { bindingOf, openCompany, slotProblem } from '../../kernel/db/placement.ts'
 import { conflict, log } from '../../kernel/http/errors.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
@@ -72,16 +72,17 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
         log('company_moved', { company_id: by.companyId, source, destination, rows, frozen_ms })
         return progress(true, state)
       }
-      // Once the company is placed, the caller invalidates the tokens' objects.
+      // Once the company is placed, the caller invalidates the tokens' objects. Before, it is in neither database's sweeps.
       const isPlaced = state.step === 'place'
       state = after
-      if (isPlaced || Date.now() >= endMs) return progress(false, state)
+      if (isPlaced || (Date.now() >= endMs && state.step !== 'place')) return progress(false, state)
     }
   } catch (error) {
     if (databaseMessage(error).includes('email_threads.id')) {
       throw conflict('Another company of the database has email threads of this one. Take the move back')
     }
-    throw isFull(error) ? conflict(`${FULL}. Take the move back`) : error
+    const problem = slotProblem(error)
+    throw problem ? conflict(`${problem}. Take the move back`) : error
   }
 }
 

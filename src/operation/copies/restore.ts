@@ -1,12 +1,12 @@
 import type { Administrator } from '../../kernel/db/audit.ts'
-import { FULL, isFull, syncDirectory } from '../../kernel/db/placement.ts'
+import { slotProblem, syncDirectory } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import { forgetBackup } from './backup.ts'
 import { countRows, hasContent, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
-import { BackupError, listBackups, readManifest, readPart } from './store.ts'
-import { CONTENT, type TablePlan, UNITS } from './tables.ts'
+import { BackupError, findWithData, listBackups, readManifest, readPart } from './store.ts'
+import { type TablePlan, UNITS } from './tables.ts'
 import { restoreRows } from './write-queries.ts'
 
 export { hasContent, isEmpty }
@@ -72,8 +72,9 @@ export async function restoreFor(
     }
   } catch (error) {
     // Until the first change, another backup can be chosen. A full database has refused the suspension.
-    if (isFull(error) || state?.isChecked === false) kv.delete(RESTORE)
-    if (isFull(error)) throw conflict(FULL)
+    const problem = slotProblem(error)
+    if (problem || state?.isChecked === false) kv.delete(RESTORE)
+    if (problem) throw conflict(problem)
     throw error instanceof BackupError ? conflict(error.message) : error
   }
 }
@@ -109,15 +110,6 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
   if (state.untilMs !== untilMs) throw conflict('A restore from another time has begun: repeat it until it is done')
   kv.put(RESTORE, state)
   return state
-}
-
-/** The first backup with data: those of a company since it was made again for its restore have none. */
-async function findWithData(context: ReconcileContext, backups: string[]): Promise<string | undefined> {
-  for (const at of backups) {
-    const { counts } = await readManifest(context, at)
-    if (CONTENT.some((name) => counts[name])) return at
-  }
-  return undefined
 }
 
 /** Whether a restore goes on. One that is only checked, and was left, has changed nothing: it is forgotten. */

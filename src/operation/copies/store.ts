@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { nameOf, unavailable } from '../../kernel/http/errors.ts'
-import type { Row } from './tables.ts'
+import { CONTENT, type Row } from './tables.ts'
 
 /*
  * The objects of the bucket:
@@ -160,18 +160,29 @@ export type Parts = ReturnType<typeof openParts>
 
 const KEPT_MS = 35 * 86_400_000
 
+/** The first backup with data: those of a company since it was made again for its restore have none. */
+export async function findWithData(store: Store, backups: readonly string[]): Promise<string | undefined> {
+  for (const at of backups) {
+    const { counts } = await readManifest(store, at)
+    if (CONTENT.some((name) => counts[name])) return at
+  }
+  return undefined
+}
+
 /** Plans which backups to remove: those older than 35 days, but for the newest. */
 export const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
   backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
 
 const REMOVED_AT_ONCE = 10
 
-/** Removes expired backups, and parts without a manifest. */
+/** Removes expired backups, but for the newest with data, and parts without a manifest. */
 export async function removeOldBackups({ bucket, companyId }: Store, nowMs: number): Promise<void> {
   const backups = await listBackups({ bucket, companyId })
-  const removed = planRemoval(backups, nowMs)
+  const expired = planRemoval(backups, nowMs)
+  const spared = expired.length > 0 ? await findWithData({ bucket, companyId }, backups.toReversed()) : undefined
+  const removed = expired.filter((at) => at !== spared)
   for (const at of removed) await inTime(bucket.delete(manifestKey(companyId, at)))
-  const kept = new Set(backups.slice(removed.length))
+  const kept = new Set(backups).difference(new Set(removed))
   const prefix = prefixOf(companyId, 'parts')
   const folders = await inTime(bucket.list({ prefix, delimiter: '/' }))
   const orphans = folders.delimitedPrefixes.filter((folder) => !kept.has(folder.slice(prefix.length, -1)))

@@ -202,7 +202,7 @@ export const published = {
     listAudit: {
       summary: 'List the audit trail',
       description:
-        'Who changed what and when, newest first: changes by administrators of 400 days, or by tokens of 90 days. A token that does the same to an object again within a minute has one entry.',
+        'Who changed what and when, latest stored first (a restore stores those of its backup again): changes by administrators of 400 days, or by tokens of 90 days. A token that does the same to an object again within a minute has one entry.',
     },
   }),
 }

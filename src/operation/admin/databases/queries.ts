@@ -5,6 +5,7 @@ import { insertRow, named } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { companies, moves } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/errors.ts'
+import { hasContent } from '../../copies/read-queries.ts'
 import type { AdminContext } from '../context.ts'
 
 /** Sums up each database by its companies' counters. A database that fails is listed with its error. */
@@ -33,7 +34,7 @@ export async function listMoves({ directory }: AdminContext) {
 
 type NewCompany = { id: number; name: string; database: string }
 
-/** Creates a company in a database. @returns false if the id is taken */
+/** Creates a company in a database. @returns false if the id is taken, or was lost by the directory with its rows there */
 export async function createCompany(context: AdminContext, { database, ...given }: NewCompany): Promise<boolean> {
   const { directory, env, now } = context
   const { id } = given
@@ -45,12 +46,20 @@ export async function createCompany(context: AdminContext, { database, ...given 
     const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
     if (taken) return false
     // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
-    const [, , [row]] = await openDatabase(bindingOf(env, database)).writeIdempotent([
+    const db = openDatabase(bindingOf(env, database))
+    const [, , [row]] = await db.writeIdempotent([
       // One that was here, and that the directory has lost since, would be sent on to where it went.
       statement(sql`DELETE FROM company_guards WHERE company_id = ${id} AND ${isFree}`),
       insert(placed),
-      orm.select({ slot: companies.slot }).from(companies).where(sql`id = ${id}`),
+      orm
+        .select({
+          slot: companies.slot,
+          hasContent: sql<number>`${hasContent({ companyId: id, db })}`.as('has_content'),
+        })
+        .from(companies)
+        .where(sql`id = ${id}`),
     ])
+    if (row?.hasContent) return false
     const slot = row?.slot ?? 0
     placed = { slot, database, database_slot: slot }
   }

@@ -8,7 +8,7 @@ import {
 } from '../../../kernel/db/credentials.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
 import { requireCurrent } from '../../../kernel/db/migrations.ts'
-import { bindingOf, databaseNames, FULL, isFull, listUnbound, openEach } from '../../../kernel/db/placement.ts'
+import { bindingOf, databaseNames, listUnbound, openEach, slotProblem } from '../../../kernel/db/placement.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'
@@ -49,9 +49,10 @@ export const routes = [
     await requireCurrent(bindingOf(context.env, database))
     const company = { id, name, database }
     const created = await queries.createCompany(context, company).catch((error: unknown) => {
-      throw isFull(error) ? conflict(FULL) : error
+      const problem = slotProblem(error)
+      throw problem ? conflict(problem) : error
     })
-    if (!created) throw conflict(`There is a company ${id} already`)
+    if (!created) throw conflict(`There is a company ${id} already, or data of one that the directory has lost`)
     return company
   }),
 

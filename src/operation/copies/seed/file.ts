@@ -114,7 +114,7 @@ const client = z.strictObject({
   ...ofContact,
   accounting_customer_id: field(
     'The id of the customer in the accounting system. By default one is found or created by its name.',
-    orNull(accountingId),
+    orNull(text(1, 64)),
   ),
   accounting_customer_linked: field(
     'Whether that customer stays for good. By default true where its id is given.',

@@ -69,7 +69,10 @@ const storageFields = integration(storageCredentials, {
     base,
   ),
   bucket: field('The name of the bucket.', z.string().check(z.regex(BUCKET, BUCKET_RULE))),
-  region: field('Known by itself for hosts of R2 and of amazonaws.com, else `us-east-1`.', z.optional(oneLine(64))),
+  region: field(
+    'Known by itself for hosts of R2, amazonaws.com and backblazeb2.com, else `us-east-1`.',
+    z.optional(oneLine(64)),
+  ),
   addressing: field(
     'Whether the bucket is in the path (the default) or before the host.',
     z.optional(z.enum(['path', 'virtual'])),
