@@ -32,7 +32,7 @@ describe('a seed file', () => {
     ['company.name', '  ', '`company.name` must not be blank'],
     ['company.name', 'a\nb', '`company.name` must not contain control characters'],
     ['clients.0.phone', 'a\tb', '`clients[0].phone` must not contain control characters'],
-    ['clients.0.accounting_customer_id', '', '`clients[0].accounting_customer_id` must be 1 to 64 letters'],
+    ['clients.0.accounting_customer_id', '', '`clients[0].accounting_customer_id` must not be blank'],
     ['clients.0.accounting_customer_id', 58, '`clients[0].accounting_customer_id` '],
     ['taxes.0.tax_code_id', 'a b', '`taxes[0].tax_code_id` must be 1 to 64 letters'],
     ['orders.0.start_date', 'a\u0000b', '`orders[0].start_date` must not contain control characters'],

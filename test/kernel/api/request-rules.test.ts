@@ -95,7 +95,7 @@ describe('a plus sign in a query', () => {
       'ines+crm@x.example',
       'ines%2Bcrm@x.example',
       'ines%20crm@x.example',
-      '%20ines+crm@x.example',
+      'ines+crm@x.example%20',
     ]) {
       const result = await company.call('GET', `/clients/0?email=${query}`)
       expect(result.body.client?.id, query).toBe(id)

@@ -6,6 +6,7 @@ import type { AccountingDelivery } from '../../../src/delivery/accounting/delive
 import worker from '../../../src/index.ts'
 import { compareSchema } from '../../../src/kernel/db/migrations.ts'
 import { BEFORE_RELEASE } from '../../../src/kernel/db/names.ts'
+import { adminCall } from '../../support/admin.ts'
 import { mintCompany, randomToken, removeEverything, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
@@ -152,5 +153,16 @@ it('is refused until it is migrated, and then served', async () => {
     expect((await send(request(company.token, 'POST', '/clients', { company_name: 'a' }))).status).toBe(200)
     // The token is looked up by its object.
     expect(hops.filter(({ name }) => name.startsWith('DB.')).map(({ depth }) => depth)).toEqual([2])
+  }
+
+  // The administration is refused again within 30 s where Time Travel takes the newest migration back.
+  {
+    const list = async () => (await adminCall('GET', '/companies')).status
+    expect(await list()).toBe(200)
+    await sql('UPDATE d1_migrations SET name = ? WHERE name = ?', OLDER, NEWEST)
+    vi.useFakeTimers({ toFake: ['Date'] })
+    vi.setSystemTime(Date.now() + 31_000)
+    expect(await list()).toBe(503)
+    vi.useRealTimers()
   }
 })

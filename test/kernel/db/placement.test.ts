@@ -3,11 +3,14 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
+import type { AdminContext } from '../../../src/operation/admin/context.ts'
+import { listFromEach } from '../../../src/operation/admin/queries.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminCallWith, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
+import { insert } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 let here: TestCompany
@@ -178,6 +181,36 @@ describe('the administration API', () => {
       expect.arrayContaining(['companies.create', 'tokens.create', 'companies.import']),
     )
     expect(await sqlIn('DB_TWO', 'SELECT count(*) AS left FROM admin_log')).toEqual([{ left: 0 }])
+  })
+
+  it('creates none over the rows of one that the directory has lost', async () => {
+    const id = freshId()
+    const [free] = await sqlIn<{ slot: number }>('DB_TWO', 'SELECT max(slot) + 1 AS slot FROM companies')
+    await insert('companies', { id, name: 'Lost', slot: free?.slot ?? 0, created_at: 0, updated_at: 0 }, 'DB_TWO')
+    const lost = { id: 1, company_id: id, company_name: 'a', company_name_key: 'A', created_at: 0, updated_at: 0 }
+    await insert('clients', lost, 'DB_TWO')
+    const { status, body } = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
+    expect([status, body.error.message]).toEqual([409, expect.stringContaining('the directory has lost')])
+    expect(await sqlIn('DB', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
+  })
+
+  it('says what to do where the directory has a company that its database has lost', async () => {
+    const [lost, id] = [freshId(), freshId()]
+    expect((await adminCall('POST', '/companies', { id: lost, database: 'DB_TWO' })).status).toBe(200)
+    await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', lost)
+    const { status, body } = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
+    expect([status, body.error.message]).toEqual([409, expect.stringContaining('set both back')])
+    expect(await sqlIn('DB', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
+    // Others get this place in other tests.
+    await sqlIn('DB', 'DELETE FROM admin_log WHERE company_id = ?', lost)
+    await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', lost)
+    await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
+  })
+
+  it('refuses a cursor of a list of all databases whose database is gone', async () => {
+    const context = { env, companyId: 0 } as unknown as AdminContext
+    const page = { after: ['1', 'DB_GONE'], limit: 1, query: { per_page: 1 } }
+    await expect(listFromEach(context, page, async () => [])).rejects.toMatchObject({ kind: 'invalid_request' })
   })
 
   it.each([['DB'], ['DB_TWO'], ['DB', 'DB_TWO']])(

@@ -64,9 +64,10 @@ describe('database time', () => {
   it('is reported after the response when it is much', async () => {
     const { call, calls, seen } = await company(60)
     await call('GET', '/clients/1')
-    expect(calls).toMatchObject([
-      { requests: 1, databaseMs: 0 },
-      { requests: 0, databaseMs: 60 * seen.statements },
+    const counted = calls.map(({ requests = 0, databaseMs }) => [requests, databaseMs])
+    expect(counted).toEqual([
+      [1, 0],
+      [0, 60 * seen.statements],
     ])
   })
 
@@ -74,7 +75,7 @@ describe('database time', () => {
     const { call, calls, use } = await company(2)
     await use(DATABASE_LIMIT_MS - 400)
     await call('GET', '/clients/1')
-    expect(calls).toMatchObject([{ requests: 1 }, { requests: 0 }])
+    expect(calls.map(({ requests = 0 }) => requests)).toEqual([1, 0])
   })
 
   it('of a failed batch is its duration, up to a second', async () => {

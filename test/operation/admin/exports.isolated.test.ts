@@ -78,6 +78,8 @@ async function readRows(companyId: number) {
 async function fillCompany() {
   const id = 2_000 + freshId()
   await load(smallShop(id), id)
+  // An accounting system's ids may have any characters.
+  await sql("UPDATE clients SET accounting_customer_id = 'NG:1.5' WHERE company_id = ? AND id = 1", id)
   const token = await mintToken(id)
   const api = async (method: string, path: string, body?: unknown) => {
     const response = await call(token, method, path, body)

@@ -5,7 +5,8 @@ import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../s
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { openParts } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
-import { type Home, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { adminCall } from '../../support/admin.ts'
+import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
@@ -99,6 +100,22 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     expect(manifests.map(({ at }) => at)).toEqual([new Date(start).toISOString()])
     const { objects } = await env.BACKUPS.list({ prefix: `backups/${company.id}/parts/` })
     expect(objects.map(({ key }) => key)).toEqual(manifests[0]?.parts.map(({ key }) => key))
+  })
+
+  it('keeps the newest one with data, however old it is, while the company that was made again is empty', async () => {
+    const company = await mint()
+    const path = await makeOrder(company)
+    const start = Date.now()
+    vi.setSystemTime(start - 50 * DAY_MS)
+    await backUp(company.id)
+    await wipe(company.id)
+    await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', company.id)
+    vi.setSystemTime(start)
+    expect((await adminCall('POST', '/companies', { id: company.id, database: home })).status).toBe(200)
+    await backUp(company.id)
+    expect(await manifestsOf(company.id)).toHaveLength(2)
+    await restore(company.id)
+    expect((await call(await mintToken(company.id), 'GET', path)).status).toBe(200)
   })
 
   it('is complete though old ones are not removed, which the next one does', async () => {
