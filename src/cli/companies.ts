@@ -127,7 +127,7 @@ await runCommand('companies', HELP, {
     const { data } = given === undefined ? await service.call(databases.listDatabases) : { data: [] }
     const failed = data.flatMap(({ name, error }) => (error === null ? [] : name))
     if (failed.length > 0)
-      throw new CommandError(`Those in ${failed} are left out, which does not respond: repeat this.`)
+      throw new CommandError(`No response from ${failed.join(', ')}, whose companies are left out: repeat this.`)
     if (paused.length === 0) console.log('No company is paused.')
   }),
 })

@@ -20,7 +20,7 @@ const rotation = operation({}, async (service) => {
     throw new CommandError(`${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`)
   }
   if (done === 0) {
-    const wrong = 'If you have just set a new one, put it first, deploy it, and repeat this: until then keep all keys.'
+    const wrong = 'If the new one is not first yet, put it first, deploy it, and repeat this.'
     return console.log(`Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. ${wrong}`)
   }
   console.log(

@@ -76,7 +76,7 @@ await runCommand('tokens', HELP, {
     const { data } = await service.call(api.listAllTokens, { query: { id: token_id } })
     if (!data[0]) throw new CommandError(`There is no token ${token_id}.`)
     const { company_id, name, revoked_at } = data[0]
-    // Also if an earlier call was interrupted between the directory and what a recovery reads.
+    // An earlier call may have ended before it stored the revocation in KV, which a recovery reads.
     await service.call(api.revokeToken, { params: { company_id, token_id }, isRepeatable: true })
     const already = `Token ${token_id} (${name}) was revoked at ${revoked_at} already.`
     console.log(revoked_at === null ? `Revoked token ${token_id} (${name}).` : already)

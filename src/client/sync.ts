@@ -65,7 +65,7 @@ export type SyncResult =
       emailThread: EmailThread
       /** In the order of the thread. */
       attachments: AttachmentOutcome[]
-      /** Null without `verify`. */
+      /** Null without `verify`, and where the listing of files is not complete. */
       missingKeys: string[] | null
     }
 
@@ -93,8 +93,8 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   async function readStored() {
     const listing = client.files.list(orderId, { legacyThreadId, signal }).catch(nullIfNotFound)
     const [messages, found] = await Promise.all([readMessages(), listing])
-    if (found?.truncated) throw unexpectedAnswer('The listing of the thread’s files is cut: try again')
-    return { messages, files: found?.files ?? [], isConfigured: found?.configured ?? null }
+    const { files = [], configured: isConfigured = null, truncated: isCut = false } = found ?? {}
+    return { messages, files, isConfigured, isCut }
   }
 
   function put(plans: Plan[], newKeys: (string | null)[]): Promise<EmailThread> {
@@ -109,6 +109,8 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   }
 
   const stored = await readStored()
+  // The name of a new file could be that of one which is not listed.
+  if (stored.isCut) throw unexpectedAnswer('The listing of the thread’s files is not complete')
   if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
@@ -121,7 +123,8 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
     const now = await readStored()
     const listed = new Set(now.files.map((file) => file.path))
     const inThread = new Set(listStorageKeys(now.messages))
-    missingKeys = keys.flatMap((key) => (key === null || (listed.has(key) && inThread.has(key)) ? [] : key))
+    const missing = keys.flatMap((key) => (key === null || (listed.has(key) && inThread.has(key)) ? [] : key))
+    missingKeys = now.isCut ? null : missing
   }
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }

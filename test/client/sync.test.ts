@@ -88,6 +88,16 @@ describe('a run', () => {
     expect(await readEnd(crm)).toEqual(before)
   })
 
+  it('says of no key that it is missing if the listing is cut by the end', async () => {
+    const crm = await openCrm(seed)
+    async function loadAttachment() {
+      await crm.seed({ truncated: true })
+      return new Blob(['x'])
+    }
+    const result = await syncAttachments(crm.client(), optionsFor({ verify: true, loadAttachment }))
+    expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'uploaded' }), missingKeys: null })
+  })
+
   it('uploads to the new order when the thread moved to another', async () => {
     const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })

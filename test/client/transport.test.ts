@@ -249,8 +249,8 @@ describe('timeouts and delays', () => {
   })
 
   it('allow for the size of the JSON that is sent', async () => {
-    const body = { account_email, messages: [{ body_plain: 'x'.repeat(10_000) }] }
-    const limitMs = 50 + Math.ceil(JSON.stringify(body).length / 100)
+    const body = { account_email, messages: [{ body_plain: '語'.repeat(10_000) }] }
+    const limitMs = 50 + Math.ceil((JSON.stringify(body).length + 20_000) / 100)
     const hang: ClientOptions['fetch'] = (_url, { signal }) =>
       new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
     const api = clientWith(hang, { timeoutMs: 50, maxRetries: 0 })

@@ -44,7 +44,7 @@ describe('a company in another database', () => {
     expect((await read()).status).toBe(200)
     expect(await outputOf('companies', 'export', '7')).toContain('"company_name":"BEGIN TRANSACTION')
     expect(await outputOf('rotate-key')).toBe(
-      'Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. If you have just set a new one, put it first, deploy it, and repeat this: until then keep all keys.\n',
+      'Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. If the new one is not first yet, put it first, deploy it, and repeat this.\n',
     )
   })
 

@@ -68,7 +68,7 @@ it('resume-deliveries names a database that does not respond, whose companies it
     response.end(JSON.stringify(url.includes('/companies?') ? { data: [paused], pagination } : JSON.parse(COMPANY)))
   })
   const { code, stdout, stderr } = await runHere('companies', ['resume-deliveries', '--remote', url], REMOTE)
-  expect([code, stderr]).toEqual([1, 'Those in DB_TWO are left out, which does not respond: repeat this.\n'])
+  expect([code, stderr]).toEqual([1, 'No response from DB_TWO, whose companies are left out: repeat this.\n'])
   expect(stdout).toContain('Company 1 (A "1"): waiting events are delivered')
 })
 

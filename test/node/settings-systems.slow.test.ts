@@ -204,8 +204,8 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of other syst
     await dialog().getByLabel('Deliver changes').check()
     const patched = page.waitForRequest((request) => request.method() === 'PATCH')
     await button('Save').click()
-    // An address that no longer resolves is refused only where it is sent.
-    expect(Object.keys((await patched).postDataJSON())).toEqual(['event_types', 'enabled'])
+    // An address that no longer resolves is refused only where it is sent, and another person may have changed the events.
+    expect(Object.keys((await patched).postDataJSON())).toEqual(['enabled'])
     await page.getByText('The webhook was changed.').waitFor()
     // The replay, which the endpoint had interrupted, comes first.
     await openUntil('webhooks', url, 'Enabled')

@@ -56,7 +56,7 @@ function replacedOf({ previous, earlier = [] }: Secrets, nowMs: number) {
   return [...(previous ? [previous] : []), ...earlier].filter(({ until }) => until > nowMs)
 }
 
-/** Binds an endpoint's secrets to its row, as the kind of the credentials. A rotation of the key has it too. */
+/** Binds an endpoint's secrets to its row, as the kind of the credentials. `admin/databases/queries.ts` builds it in SQL. */
 function credentialsKind(endpointId: string): string {
   return `webhook/${endpointId}`
 }

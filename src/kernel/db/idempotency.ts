@@ -172,7 +172,7 @@ async function runAll<T, C extends WriteContext>(
         const found = stored.get(position)
         if (!found) return []
         const read = attempt(() => build(context).read(found.result))
-        // Its own results, where the database lost the response, have its time.
+        // Its own results, where the database lost the response, have its time: one of the same millisecond, too.
         return [{ position, at: found.created_at, isRepeated: found.created_at !== at, ...read }]
       })
       // The earlier request may have ended before it started them.

@@ -52,8 +52,8 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 }
 
 /**
- * Opens the database of a company. Each batch begins with a statement that fails where the company has moved, and for a
- * write while its writes are refused, so no write may use another way: see `test/architecture.test.ts`. A batch for a
+ * Opens the database of a company. Each batch, but for reads where there is one database, begins with a statement that
+ * fails where the company has moved, and for a write while its writes are refused, so no write may use another way: see `test/architecture.test.ts`. A batch for a
  * company that has moved runs again in its new database, so an old placement neither reads nor writes there.
  *
  * @param options.bookmark of that database, as its slot
@@ -180,14 +180,16 @@ export function openEach(env: Bindings): { name: string; db: Database }[] {
 
 /** Does the same for every database, in random order: none is always the last. A failure is logged. @throws the last one */
 export async function forEachDatabase(env: Bindings, work: (db: Database, name: string) => Promise<void>) {
-  let failure: unknown
-  for (const { name, db } of openEach(env).sort(() => Math.random() - 0.5)) {
-    await work(db, name).catch((error: unknown) => {
+  let failure: { error: unknown } | null = null
+  for (const name of databaseNames(env).sort(() => Math.random() - 0.5)) {
+    try {
+      await work(openDatabase(bindingOf(env, name)), name)
+    } catch (error) {
       log('database_failed', { database: name, error: nameOf(error) }, 'error')
-      failure = error
-    })
+      failure = { error }
+    }
   }
-  if (failure) throw failure
+  if (failure) throw failure.error
 }
 
 /** The databases of companies for which the deployment has no binding. */

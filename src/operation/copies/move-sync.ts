@@ -81,7 +81,9 @@ export async function catchUp(ends: Ends, since: number, tables: readonly TableP
 }
 
 async function findAll(ends: Ends, plan: TablePlan, since: number) {
-  const pages = await Array.fromAsync(pagesOf((after) => findPage(ends, plan, after, since)))
+  const read = pagesOf((after) => findPage(ends, plan, after, since))
+  // What is the same is not kept.
+  const pages = await Array.fromAsync(read, ({ copied, removed }) => ({ copied, removed }))
   return { plan, copied: pages.flatMap(({ copied }) => copied), removed: pages.flatMap(({ removed }) => removed) }
 }
 

@@ -82,7 +82,7 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
       throw conflict('Another company of the database has email threads of this one. Take the move back')
     }
     const problem = slotProblem(error)
-    throw problem ? conflict(`${problem}. Take the move back`) : error
+    throw problem ? conflict(state.step === 'place' ? problem : `${problem}. Take the move back`) : error
   }
 }
 

@@ -71,9 +71,9 @@ export async function restoreFor(
       if (hasTaken || isOver || state.step === 'done') return progressOf(state)
     }
   } catch (error) {
-    // Until the first change, another backup can be chosen. A full database has refused the suspension.
+    // Until the first rows, another backup can be chosen. A database that is full has refused the suspension.
     const problem = slotProblem(error)
-    if (problem || state?.isChecked === false) kv.delete(RESTORE)
+    if (state?.isChecked === false || (problem && state?.step === 'take')) kv.delete(RESTORE)
     if (problem) throw conflict(problem)
     throw error instanceof BackupError ? conflict(error.message) : error
   }

@@ -175,12 +175,23 @@ export const planRemoval = (backups: readonly string[], nowMs: number): string[]
 
 const REMOVED_AT_ONCE = 10
 
+/** Leaves the newest backup with data out of those to remove; all, where a damaged manifest may be the newest. */
+async function withoutLast(store: Store, backups: readonly string[], expired: readonly string[]) {
+  if (expired.length === 0) return []
+  try {
+    const spared = await findWithData(store, backups.toReversed())
+    return expired.filter((at) => at !== spared)
+  } catch (error) {
+    if (error instanceof BackupError) return []
+    throw error
+  }
+}
+
 /** Removes expired backups, but for the newest with data, and parts without a manifest. */
 export async function removeOldBackups({ bucket, companyId }: Store, nowMs: number): Promise<void> {
   const backups = await listBackups({ bucket, companyId })
   const expired = planRemoval(backups, nowMs)
-  const spared = expired.length > 0 ? await findWithData({ bucket, companyId }, backups.toReversed()) : undefined
-  const removed = expired.filter((at) => at !== spared)
+  const removed = await withoutLast({ bucket, companyId }, backups, expired)
   for (const at of removed) await inTime(bucket.delete(manifestKey(companyId, at)))
   const kept = new Set(backups).difference(new Set(removed))
   const prefix = prefixOf(companyId, 'parts')

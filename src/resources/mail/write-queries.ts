@@ -31,7 +31,7 @@ function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
   return [
     orm.update(emailThreadObjects).set(named).where(sql`${isAnnounced} AND ${threadId} IS NOT NULL`),
     orm.update(emailThreads).set({ content_hash: sql`NULL` }).where(isUnnamed),
-    // Of content that was stored already: the sweep removes it.
+    // The content was stored already: the sweep removes this object.
     orm.update(emailThreadObjects).set({ state: 'replaced' }).where(isAnnounced),
   ] as const
 }

@@ -118,7 +118,7 @@ const administrationApi: Api = {
     too_large: 'The body is larger than `details.limit_bytes`.',
     rate_limited: 'Too many requests. Retry after the seconds in `Retry-After`.',
     unavailable:
-      'Too busy, or a service that is needed, such as the sign-in’s, does not respond. With `Retry-After` nothing was changed: retry after those seconds. Without it, and for a PUT, a new company, a move, a restore, a recovery and a rotation of the key also with it, a part may have been carried out; these are safe to repeat.',
+      'Too busy, or a service that is needed, such as the sign-in’s, does not respond. With `Retry-After` nothing was changed: retry after those seconds. Without it a part may have been carried out: look before you repeat it. A PUT, a new company, a move, a restore, a recovery and a rotation of the key may have been carried out in part even with it; these are safe to repeat.',
   },
   examples: {
     unauthenticated: new ApiError('unauthenticated', {

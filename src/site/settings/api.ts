@@ -73,6 +73,8 @@ async function send<Body>(endpoint: string, { params = {}, query = {}, body }: P
     method,
     // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
     redirect: 'manual',
+    // The form is locked meanwhile. The service gives a request 30 seconds.
+    signal: AbortSignal.timeout(60_000),
     headers: { accept: 'application/json', ...(body !== undefined && { 'content-type': 'application/json' }) },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   })

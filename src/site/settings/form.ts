@@ -33,7 +33,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
   const buttons = el('div', { class: 'actions' }, sender, canceler)
   const paragraphs = content().map((part) => (typeof part === 'string' ? el('p', part) : part))
   const form = el('form', { autocomplete: 'off' }, paragraphs, errors, buttons)
-  /** Null after a failure that may have been carried out all the same. */
+  /** Null after a failure that may have been carried out all the same, or shows that the view is old. */
   let outcome: string | null | undefined
 
   /** A secret that is created or shown would be lost: only its own button closes a locked dialog. */
@@ -58,7 +58,7 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
       outcome = done
       if (form.contains(sender)) close()
     } catch (error) {
-      if (!(error instanceof ApiError && error.status >= 400 && error.status < 500)) outcome = null
+      if (!(error instanceof ApiError && error.status === 400)) outcome = null
       errors.append(showError(error))
       lock(false)
       sender.focus()

@@ -66,7 +66,9 @@ function edit({ call }: Scope, { kind, integration }: Row): Action {
   const { title, settings, credentials } = INTEGRATION_FORMS[kind]
   const isLost = integration?.state === 'reconnect_needed'
   const hint = 'They are stored encrypted and never shown.'
-  const keep = integration ? ' Leave all empty to keep them, or enter all of them again.' : ''
+  const keep = integration
+    ? ' Leave all empty to keep them, or enter all of them again: an optional one that is empty then gets its default.'
+    : ''
   const { base_url = '' } = integration ?? {}
   const values: Record<string, string | null> = { ...integration?.settings, base_url, endpoint: base_url }
   return {

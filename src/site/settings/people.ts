@@ -1,3 +1,4 @@
+import { ApiError } from '../../client/errors.ts'
 import { type ItemOf, showError } from './api.ts'
 import { button, el, replace, row, table, time } from './dom.ts'
 import { type Action, choice, field, input, select, text } from './form.ts'
@@ -13,7 +14,7 @@ export const members = listView({
   lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
   isForOwners: true,
   read: ({ list }) => list('GET /members'),
-  head: (scope) => [add(scope)],
+  head: (scope, rows) => [add(scope, rows)],
   empty: 'There is no member yet.',
   item: ({ email, role, created_at }, scope) => ({
     title: email,
@@ -41,7 +42,7 @@ export const members = listView({
   }),
 })
 
-const add = (scope: Scope): Action => ({
+const add = (scope: Scope, rows: readonly ItemOf<'GET /members'>[]): Action => ({
   label: 'Add member',
   look: 'primary',
   content: () => [
@@ -52,7 +53,16 @@ const add = (scope: Scope): Action => ({
     ),
     choice('Role', 'role', ROLES),
   ],
-  send: (data) => put(scope, text(data, 'email'), data),
+  send(data) {
+    const email = text(data, 'email').toLowerCase()
+    // A PUT would change the role.
+    if (!rows.some((row) => row.email === email)) return put(scope, email, data)
+    throw new ApiError({
+      status: 400,
+      code: 'invalid_request',
+      message: 'This member is there already: edit the role.',
+    })
+  },
   done: 'The member was added.',
 })
 
@@ -77,6 +87,7 @@ export const audit: View = {
     const list = el('div')
     const show = async () => {
       const source = choice.value === 'api' ? 'api' : 'administration'
+      replace(list, el('p', { class: 'quiet', role: 'status' }, 'Loading…'))
       const shown = await loadList(scope, source).catch(showError)
       // The reader may have chosen again meanwhile.
       if (choice.value === source) replace(list, shown)

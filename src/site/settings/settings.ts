@@ -30,7 +30,10 @@ async function start(): Promise<void> {
     const choice = showCompanies(me.companies)
     const show = (movesFocus: boolean) => {
       const named = new URLSearchParams(location.search).get('company')
-      const company = named === null ? first : me.companies.find(({ id }) => String(id) === named)
+      // An operator's list ends after 1,000 companies.
+      const isOther = me.operator && /^[1-9]\d{0,14}$/.test(named ?? '')
+      const other = isOther ? ({ id: Number(named), name: `Company ${named}`, role: 'operator' } as const) : undefined
+      const company = named === null ? first : (me.companies.find(({ id }) => String(id) === named) ?? other)
       if (!company) {
         choice.value = ''
         replace(byId('links'))

@@ -92,11 +92,16 @@ const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Act
   submit: 'Save',
   content: () => [fields(url, event_types), checkbox('enabled', 'yes', 'Deliver changes', enabled)],
   send(data) {
-    const { url: address, ...fields } = readFields(data)
+    const { url: address, event_types: chosen } = readFields(data)
     const isEnabled = data.has('enabled')
     // Another caller may have changed them since they were read, and an address is refused while it does not resolve.
-    const changed = { ...(address !== url && { url: address }), ...(isEnabled !== enabled && { enabled: isEnabled }) }
-    return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body: { ...fields, ...changed } })
+    const body = {
+      ...(address !== url && { url: address }),
+      ...(chosen.join() !== event_types.join() && { event_types: chosen }),
+      ...(isEnabled !== enabled && { enabled: isEnabled }),
+    }
+    if (Object.keys(body).length === 0) return Promise.resolve()
+    return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
   },
   done: 'The webhook was changed.',
 })

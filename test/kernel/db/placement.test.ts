@@ -192,6 +192,8 @@ describe('the administration API', () => {
     const { status, body } = await adminCall('POST', '/companies', { id, database: 'DB_TWO' })
     expect([status, body.error.message]).toEqual([409, expect.stringContaining('the directory has lost')])
     expect(await sqlIn('DB', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
+    for (const table of ['clients', 'changes']) await sqlIn('DB_TWO', `DELETE FROM ${table} WHERE company_id = ?`, id)
+    await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
   })
 
   it('says what to do where the directory has a company that its database has lost', async () => {

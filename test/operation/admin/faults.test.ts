@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import type { Contract } from '../../../src/kernel/api/contract.ts'
 import { openResolver } from '../../delivery/webhooks/support.ts'
@@ -7,6 +7,7 @@ import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
 import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
 import { insert, insertEndpoint } from '../../support/rows.ts'
+import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 import { bindObject } from '../copies/support.ts'
 
@@ -20,8 +21,11 @@ const all = adminContracts.map((contract): [string, Contract] => [nameOf(contrac
 /** Those of the Worker, with a resolver that knows the documented address. */
 const bindings = { ...env }
 
-// An isolate checks the schema once, with its first request.
-await adminCall('GET', '/me')
+// An isolate checks the schema every 30 seconds.
+beforeEach(async () => {
+  stopTime()
+  await adminCall('GET', '/me')
+})
 bindings.WEBHOOK_RESOLVER = await openResolver({ 'hooks.ridgeline.example': '1.1.1.1' })
 
 /** The documented example, of a new company with a token and, where the path names one, a webhook endpoint that was sent one change. */

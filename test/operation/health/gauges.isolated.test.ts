@@ -1,12 +1,15 @@
+import { createScheduledController } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import worker from '../../../src/index.ts'
 import { SLOW_MS } from '../../../src/kernel/db/client.ts'
 import { logGauges } from '../../../src/operation/health/gauges.ts'
 import { homeOf, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf, logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert, insertEndpoint } from '../../support/rows.ts'
+import { moveTime } from '../../support/time.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
 const NOW = Date.UTC(2026, 10, 22, 12)
@@ -35,6 +38,16 @@ async function addEvents(state: string, count: number, createdAt: number, of = c
     ...[count, state, createdAt, of.id],
   )
 }
+
+it('of the other databases is written while the directory fails, in an isolate that has verified the schema', async () => {
+  const runWith = (bindings: Env) => worker.scheduled(createScheduledController({ scheduledTime: NOW }), bindings)
+  await runWith(env)
+  moveTime(31_000)
+  const count = () => logLines.filter(({ event }) => event === 'gauge').length
+  const before = count()
+  await expect(runWith(breakCalls(env, /^DB\./, new Error('D1_ERROR: overloaded')))).rejects.toThrow()
+  expect(count()).toBe(before + 1)
+})
 
 describe('the gauge line', () => {
   beforeEach(async () => {

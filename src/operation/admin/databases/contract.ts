@@ -195,7 +195,8 @@ export const published = {
     },
     listBackups: {
       summary: 'List the backups of a company',
-      description: 'The company may be gone. Backups are made daily and kept for 35 days.',
+      description:
+        'The company may be gone. Backups are made daily and kept for 35 days, the newest with data for longer.',
       example: { response: { data: [{ at: backup }] } },
     },
     restoreCompany: {

@@ -109,7 +109,7 @@ export async function revokeToken(context: AdminContext, id: number): Promise<To
   return row ?? null
 }
 
-/** Makes the objects of all the company's tokens reload them before the response. */
+/** Makes the objects of the company's tokens, the 50 used last, reload them before the response. */
 export async function invalidateCompany(context: AdminContext): Promise<void> {
   await invalidateTokens(context, await findUsed(context))
 }

@@ -124,10 +124,10 @@ function toDifference({ name, id, columns }: queries.Compared): Difference[] {
 }
 
 /** Finds an invoice, line, payment or artwork of the file that belongs to another order in the database. */
-function findOtherOwner({ name, id, columns, owner }: queries.Compared): string[] {
-  const { own, noun } = TABLES[name]
-  const of = own && OWNERS[own]
-  if (!of || !columns.split(',').includes(own)) return []
+function findOtherOwner({ name, id, columns, own: owner }: queries.Compared): string[] {
+  const { own: column, noun } = TABLES[name]
+  const of = column && OWNERS[column]
+  if (!of || !columns.split(',').includes(column)) return []
   return [`${noun} ${id} belongs to ${TABLES[of].noun} ${owner} in the database`]
 }
 

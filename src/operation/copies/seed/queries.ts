@@ -65,8 +65,8 @@ export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
 /** Columns derived from others, or raised with every change. */
 const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|stored_bytes|updated_at|version)$/
 
-/** An existing row, a comma list of the columns that differ from the file, and the row that it belongs to: see `OWNERS`. */
-export type Compared = { name: Name; id: number; columns: string; owner: number }
+/** An existing row, a comma list of the columns that differ from the file, and the value of its column `own`. */
+export type Compared = { name: Name; id: number; columns: string; own: number }
 
 /** Selects the existing rows of clients and orders. */
 export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
@@ -90,7 +90,7 @@ export function selectDifferences({ companyId, now }: LoadContext, file: SeedFil
       const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
       return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
     })
-    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(own)} AS owner`
+    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(own)} AS own`
     const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
     return selectEach<Compared>(given, selected, sql`CROSS JOIN ${table} AS t WHERE ${isSame} ORDER BY 2`)
   })

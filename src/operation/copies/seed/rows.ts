@@ -8,7 +8,7 @@ import type { SeedFile } from './file.ts'
 /**
  * Tables in the order of loading. Rows that only a file can change are replaced; other tables get only missing rows, so
  * that changes by the API stay. Lines, payments and artworks come with their order: later they would be no change of it.
- * These tables have a column `own`, which tells a row of the file from another one with its id.
+ * Tables that are not replaced have a column `own`, which tells a row of the file from another one with its id.
  */
 export const TABLES = {
   order_statuses: { table: schema.orderStatuses, key: 'id', own: null, noun: 'status' },

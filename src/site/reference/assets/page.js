@@ -210,13 +210,17 @@ function openForm(button) {
   const result = make('div', { className: 'result', role: 'status' })
   const warning = method === 'GET' ? [] : [make('p', {}, 'Sends a real request: it changes the data of the company.')]
   form.append(...warning, make('button', {}, 'Send'), result)
+  let isSending = false
   form.addEventListener('submit', async (event) => {
     event.preventDefault()
+    // A double click would create two objects.
+    if (isSending) return
     if (sessionStorage.getItem(TOKEN) === null) {
       result.replaceChildren(make('p', {}, 'Authorize first, with an API token.'))
       tokenInput.focus()
       return
     }
+    isSending = true
     result.replaceChildren(make('p', {}, 'Sending…'))
     const values = inputs.map((input) => ({ ...input, value: form.elements.namedItem(input.name).value }))
     const headers = Object.fromEntries(listPairs(values, 'header'))
@@ -224,6 +228,7 @@ function openForm(button) {
       body: form.elements.body?.value,
       headers,
     })
+    isSending = false
     const line = status === 0 ? 'No response.' : `${status} in ${ms} ms`
     const output = make('pre', { tabIndex: 0, role: 'group', ariaLabel: 'Response body' })
     output.append(make('code', {}, formatBody(body).slice(0, SHOWN_CHARACTERS)))

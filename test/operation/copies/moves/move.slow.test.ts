@@ -294,7 +294,7 @@ describe('a move', () => {
     for (let failing = 1; ; failing++) {
       const reached = await step('DB_TWO', dyingAt(failing, false)).catch(() => 'interrupted')
       const [guard] = await sql<{ state: string }>('SELECT state FROM company_guards WHERE company_id = ?', company.id)
-      if (reached === 'place' || guard?.state === 'moved') break
+      if (reached === 'remove' || guard?.state === 'moved') break
       // What the call that was killed could not undo.
       await sql("UPDATE company_guards SET state = 'copying' WHERE company_id = ? AND state = 'read_only'", company.id)
       const token = await mintToken(company.id)
@@ -313,7 +313,7 @@ describe('a move', () => {
       let count = 0
       while (count++ < steps) {
         const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
-        if (['place', 'remove'].includes(result.step)) break
+        if (result.step === 'remove') break
       }
       const moved = moveFor(env, operatorOf(company.id), 'DB', 10_000)
       const back = await moved.catch((error: unknown) => error)
