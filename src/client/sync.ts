@@ -93,8 +93,7 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   async function readStored() {
     const listing = client.files.list(orderId, { legacyThreadId, signal }).catch(nullIfNotFound)
     const [messages, found] = await Promise.all([readMessages(), listing])
-    const { files = [], configured: isConfigured = null, truncated: isCut = false } = found ?? {}
-    return { messages, files, isConfigured, isCut }
+    return { messages, files: found?.files ?? [], isConfigured: found?.configured ?? null, isCut: found?.truncated }
   }
 
   function put(plans: Plan[], newKeys: (string | null)[]): Promise<EmailThread> {
@@ -110,7 +109,7 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
 
   const stored = await readStored()
   // The name of a new file could be that of one which is not listed.
-  if (stored.isCut) throw unexpectedAnswer('The listing of the thread’s files is not complete')
+  if (stored.isCut) throw unexpectedAnswer('The file listing is cut')
   if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
@@ -122,9 +121,8 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   if (options.verify) {
     const now = await readStored()
     const listed = new Set(now.files.map((file) => file.path))
-    const inThread = new Set(listStorageKeys(now.messages))
-    const missing = keys.flatMap((key) => (key === null || (listed.has(key) && inThread.has(key)) ? [] : key))
-    missingKeys = now.isCut ? null : missing
+    const kept = new Set(listStorageKeys(now.messages).filter((key) => listed.has(key)))
+    if (!now.isCut) missingKeys = keys.filter((key) => key && !kept.has(key)) as string[]
   }
   return { status: 'stored', orderId, emailThread, attachments, missingKeys }
 }
