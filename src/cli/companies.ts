@@ -125,9 +125,8 @@ await runCommand('companies', HELP, {
     }
     // The list does not know what is paused in a database that fails.
     const { data } = given === undefined ? await service.call(databases.listDatabases) : { data: [] }
-    const failed = data.flatMap(({ name, error }) => (error === null ? [] : name))
-    if (failed.length > 0)
-      throw new CommandError(`No response from ${failed.join(', ')}, whose companies are left out: repeat this.`)
+    const failed = data.flatMap(({ name, error }) => (error === null ? [] : name)).join(', ')
+    if (failed) throw new CommandError(`No response from ${failed}, whose companies are left out: repeat this.`)
     if (paused.length === 0) console.log('No company is paused.')
   }),
 })

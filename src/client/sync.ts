@@ -109,7 +109,7 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
 
   const stored = await readStored()
   // The name of a new file could be that of one which is not listed.
-  if (stored.isCut) throw unexpectedAnswer('The listing is cut')
+  if (stored.isCut) throw unexpectedAnswer('The file list is cut')
   if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)

@@ -172,7 +172,8 @@ async function runAll<T, C extends WriteContext>(
         const found = stored.get(position)
         if (!found) return []
         const read = attempt(() => build(context).read(found.result))
-        // Its own results, where the database lost the response, have its time: one of the same millisecond, too.
+        // Where the database lost the response, these are its own results, with its time. Results of another request that
+        // began in the same millisecond look the same.
         return [{ position, at: found.created_at, isRepeated: found.created_at !== at, ...read }]
       })
       // The earlier request may have ended before it started them.

@@ -53,8 +53,9 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
 
 /**
  * Opens the database of a company. Each batch, but for reads where there is one database, begins with a statement that
- * fails where the company has moved, and for a write while its writes are refused, so no write may use another way: see `test/architecture.test.ts`. A batch for a
- * company that has moved runs again in its new database, so an old placement neither reads nor writes there.
+ * fails where the company has moved, and for a write while its writes are refused. So no write may use another way: see
+ * `test/architecture.test.ts`. A batch for a company that has moved runs again in its new database, so an old placement
+ * neither reads nor writes there.
  *
  * @param options.bookmark of that database, as its slot
  * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move

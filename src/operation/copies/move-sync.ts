@@ -82,7 +82,7 @@ export async function catchUp(ends: Ends, since: number, tables: readonly TableP
 
 async function findAll(ends: Ends, plan: TablePlan, since: number) {
   const read = pagesOf((after) => findPage(ends, plan, after, since))
-  // What is the same is not kept.
+  // The unchanged rows of each page are not kept: there may be many.
   const pages = await Array.fromAsync(read, ({ copied, removed }) => ({ copied, removed }))
   return { plan, copied: pages.flatMap(({ copied }) => copied), removed: pages.flatMap(({ removed }) => removed) }
 }

@@ -45,7 +45,7 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
         sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
       ),
     }
-    // Its result still has the payment.
+    // A deletion comes behind the result, which has the payment.
     if (action === 'delete') return { ...versionGuard(p), ...others, payment }
     // A note that gets shorter is not refused.
     const bytesIf = (isCounted: SQL) => sql`coalesce(sum(octet_length(note)) FILTER (WHERE ${isCounted}), 0)`
