@@ -109,7 +109,7 @@ export async function claimState(state: string): Promise<Claim | { url: string }
   }
 }
 
-/** The lock is a transaction of SQLite, which the system ends with its process. */
+/** The lock is a transaction of SQLite, which ends with its process, or when the claim is no longer referenced. */
 function tryToClaim(state: string, file: string) {
   /** Tells other commands where to find the service. */
   const publish = (url?: string) => writeFileSync(file, JSON.stringify({ pid: process.pid, url }))

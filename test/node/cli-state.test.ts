@@ -72,7 +72,8 @@ describe('the claim of a state directory', () => {
   it('is held by another process until that is killed', async () => {
     const { state } = await makeState()
     const script = `import('./src/cli/target.ts').then(async ({ claimState }) => {
-      await claimState(process.argv[1])
+      // Node.js closes a database, and so ends the lock, once nothing refers to it.
+      globalThis.claim = await claimState(process.argv[1])
       process.send('claimed')
       setInterval(() => {}, 1_000)
     })`
