@@ -179,6 +179,35 @@ describe('PUT of a thread context', () => {
     expect(recorded).toHaveLength(1)
   })
 
+  it('keeps what was deleted since, so that a context can be sent back as it was read, and takes nothing else deleted', async () => {
+    const legacyId = freshThreadId()
+    await store(me, legacyId, {
+      client_id: String(clients.deleted),
+      client_data: { id: clients.deleted },
+      clients_data: [{ id: clients.deleted }, { id: clients.mine }],
+      orders_data: [{ id: orders.deleted }],
+    })
+    const stored = (await me.call('GET', path(legacyId))).body
+    expect(stored).toMatchObject({ client_id: String(clients.deleted), orders_data: [{ id: orders.deleted }] })
+    const linked = { ...stored, orders_data: [...stored.orders_data, { id: orders.mine }] }
+    expect(await put(legacyId, linked)).toMatchObject({ status: 200, body: { orders_data: linked.orders_data } })
+    // Kept in one place only, it is kept before and after the write.
+    for (const body of [
+      { client_data: { id: String(clients.deleted) }, orders_data: [{ id: orders.deleted }] },
+      { clients_data: [{ id: clients.deleted }], orders_data: [{ id: orders.deleted }] },
+    ]) {
+      expect((await put(legacyId, body)).status).toBe(200)
+    }
+    const otherId = freshThreadId()
+    await store(me, otherId, { client_id: String(clients.mine) })
+    expect(issuesOf(await put(otherId, { ...stored, thread_id: null }))).toEqual([
+      'client_id',
+      'client_data.id',
+      'clients_data.0.id',
+      'orders_data.0.id',
+    ])
+  })
+
   it('refuses elements that name another company', async () => {
     const named = (company: unknown) => ({
       client_data: { company_id: company },
