@@ -163,18 +163,24 @@ export function createTransport(clientOptions: ClientOptions) {
   return { send, upload, follow, readBudget: budget.read }
 }
 
+/** Of a second each, as the service asks for. */
+const MAX_WAITS = 30
+
 type Retries = Pick<ClientOptions, 'maxRetries' | 'sleep' | 'onRetry'> & CallOptions & RetriedCall
 
 /** Repeats what fails with an {@link ApiError} by `RETRY_RULES`. */
 export async function retryByRules<T>(options: Retries, attempt: () => Promise<T>): Promise<T> {
   const { maxRetries = MAX_RETRIES, sleep = sleepFor, onRetry, signal } = options
-  for (let retries = 0; ; retries += 1) {
+  for (let retries = 0, waits = 0; ; retries += 1) {
     signal?.throwIfAborted()
     try {
       return await attempt()
     } catch (error) {
       signal?.throwIfAborted()
-      if (!(error instanceof ApiError) || (retries >= maxRetries && !options.isEndless)) throw error
+      if (!(error instanceof ApiError)) throw error
+      // A retry met its first attempt, which may run for 30 seconds.
+      if (error.reason === 'idempotency_key_in_use' && retries > 0 && waits++ < MAX_WAITS) retries -= 1
+      if (retries >= maxRetries && !options.isEndless) throw error
       const delayMs = chooseDelayMs(error, retries, Math.random(), options)
       if (delayMs === null) throw error
       onRetry?.(error, delayMs)

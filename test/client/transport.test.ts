@@ -91,6 +91,34 @@ describe.each(losses)('a lost response: %s', (_loss, fault) => {
   })
 })
 
+describe('a retry whose first attempt is still running', () => {
+  const inUse = {
+    status: 409,
+    headers: { 'retry-after': '1' },
+    body: '{"error":{"code":"conflict","message":"In use","details":{"reason":"idempotency_key_in_use"}}}',
+  }
+
+  it.each(writes)('waits for it for 30 s, which count as no retry: %s', async (_name, call) => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ destroy: true, apply: true }, { ...inUse, times: 30 })
+    await call(crm.client({ maxRetries: 1 }))
+    const { calls, state } = await crm.look()
+    expect(new Set(calls.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
+    expect(state.changes).toBe(1)
+    expect(crm.waits.slice(1)).toEqual(Array(30).fill(1000))
+  })
+
+  it('rejects after that, and at once where nothing is retried', async () => {
+    const crm = await openCrm(seed)
+    await crm.spoil({ destroy: true, apply: true }, { ...inUse, times: -1 })
+    const create = (maxRetries: number) => crm.client({ maxRetries }).clients.create({ company_name: 'Elm' })
+    await expect(create(1)).rejects.toMatchObject({ reason: 'idempotency_key_in_use' })
+    expect(crm.waits).toHaveLength(31)
+    await expect(create(0)).rejects.toMatchObject({ reason: 'idempotency_key_in_use' })
+    expect(crm.waits).toHaveLength(31)
+  })
+})
+
 describe('other failures', () => {
   it.each([400, 401, 403, 404, 409, 413])('%i is not retried', async (status) => {
     const crm = await openCrm(seed)
