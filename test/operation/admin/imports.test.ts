@@ -233,6 +233,16 @@ describe('the import of a seed file', () => {
     expect(loaded.invoice_items).toHaveLength(ORDERS + 599)
   })
 
+  it('begins again when another file was loaded since it was interrupted', async () => {
+    const file = largeShop()
+    const [first, second] = partsOf(file)
+    const status = `${pathOf(file)}/${first?.hash}`
+    await sendPart(file, first)
+    expect((await load(smallShop(file.company.id))).map(({ status: each }) => each)).toEqual([200])
+    expect((await adminCall('GET', status)).body).toMatchObject({ next_part: 1 })
+    expect((await sendPart(file, second)).body.error.message).toBe('Part 1 is not loaded yet: send it first')
+  })
+
   it('continues behind the last part that was loaded, and refuses a gap', async () => {
     const file = largeShop()
     const parts = partsOf(file)

@@ -39,6 +39,11 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
         // A repeated part takes nothing back, but the first one starts the import again.
         set: { ...progress, next_part: part === 1 ? 2 : sql`max(${imports.next_part}, ${part + 1})` },
       }),
+    // This part may replace rows of another interrupted import, which begins again.
+    orm
+      .update(imports)
+      .set({ next_part: 1 })
+      .where(sql`company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts`),
     orm.delete(imports).where(sql`company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
     adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
   ] as const
