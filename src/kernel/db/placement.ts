@@ -42,9 +42,12 @@ export function databaseNames(env: Bindings): string[] {
 export function bindingOf(env: Bindings, name: string): D1Database {
   const binding: unknown = DATABASE_BINDING.test(name) ? Reflect.get(env, name) : undefined
   if (typeof binding === 'object' && binding !== null) return binding as D1Database
-  log('database_missing', { database: name }, 'error')
-  const message = 'The database of this company is not available'
-  throw unavailable(RETRY_AFTER_SECONDS, { message, cause: `there is no binding ${name}` })
+  throw missing('database_missing', name, `there is no binding ${name}`)
+}
+
+function missing(event: string, database: string, cause: string): ApiError {
+  log(event, { database }, 'error')
+  return unavailable(RETRY_AFTER_SECONDS, { message: 'The database of this company is not available', cause })
 }
 
 export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Database {
@@ -58,12 +61,13 @@ export function directoryFor(env: Bindings, options: DatabaseOptions = {}): Data
  * neither reads nor writes there.
  *
  * @param options.bookmark of that database, as its slot
+ * @param options.mustExist refuses a company whose rows the database has lost: it would be served as one without data
  * @throws ApiError 503 where the binding is missing; its calls also where the database fails, and writes during a move
  */
 export function databaseFor(
   env: Bindings,
   { companyId, database }: { companyId: number; database: string },
-  { bookmark, slot, onMoved, ...options }: DatabaseOptions & { onMoved?: () => void } = {},
+  { bookmark, slot, onMoved, mustExist = false, ...options }: PlacedOptions = {},
 ): Database {
   let name = database
   let inner = openDatabase(bindingOf(env, name), { ...options, bookmark, slot, name })
@@ -75,7 +79,7 @@ export function databaseFor(
     // Rows read or written in another database may have other ids in this one, or be left behind.
     const mayRun = isRead || used === null || used === name
     if (moves > MAX_MOVES || !mayRun) throw moving('it has just moved')
-    const guards = isRead && isOnlyDatabase ? [] : [refuseGuarded(companyId, isRead)]
+    const guards = isRead && isOnlyDatabase ? [] : [refuseGuarded(companyId, isRead, mustExist)]
     try {
       const results: unknown[] = await inner[kind]([...guards, ...queries] as unknown as Statements)
       used ??= name
@@ -83,6 +87,7 @@ export function databaseFor(
     } catch (error) {
       const guard = parseRefusal(error)
       if (!guard) throw error
+      if (guard.state === 'lost') throw missing('company_missing', name, `${name} has no company ${companyId}`)
       if (guard.state !== 'moved') {
         const [ended] = await inner.writeIdempotent([endStaleReadOnly(Date.now(), companyId)])
         if (ended.length > 0) return run(kind, queries, moves)
@@ -106,6 +111,8 @@ export function databaseFor(
   }
 }
 
+type PlacedOptions = DatabaseOptions & { onMoved?: () => void; mustExist?: boolean }
+
 type Kind = 'read' | 'write' | 'writeIdempotent'
 
 /** A company that moves more often within one request is not followed. */
@@ -113,11 +120,16 @@ const MAX_MOVES = 3
 
 type Guard = { state: string; destination: string; slot: number }
 
+/** The directory's row of a company elsewhere is a copy, until a move to the directory has ended. */
+const OR_LOST = `UNION ALL SELECT json_extract('{}', 'company_guard lost none 0') WHERE NOT EXISTS (SELECT 1 FROM companies
+  WHERE id = ?1 AND (database IS NULL OR id IN (SELECT company_id FROM company_guards WHERE state = 'writable')))`
+
 /** Fails for a company that has moved, or whose writes are refused: its error has the guard, for {@link parseRefusal}. */
-const refuseGuarded = (companyId: number, isRead: boolean) =>
+const refuseGuarded = (companyId: number, isRead: boolean, mustExist: boolean) =>
   statement(
     `SELECT json_extract('{}', 'company_guard ' || state || ' ' || destination || ' ' || slot) FROM company_guards
-      WHERE company_id = ? AND state IN (${isRead ? '' : "'read_only', "}'moved')`,
+      WHERE company_id = ?1 AND state IN (${isRead ? '' : "'read_only', "}'moved')
+      ${mustExist ? OR_LOST : ''}`,
     companyId,
   )
 

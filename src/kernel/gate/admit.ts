@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
-import { databaseFor, parseBookmark } from '../db/placement.ts'
+import { DIRECTORY, databaseFor, parseBookmark } from '../db/placement.ts'
 import { BUDGET_MS, LruCache, pause, withDeadline } from '../http/bounds.ts'
 import { ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
@@ -178,6 +178,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
         meter: { run },
         use: c.get('databaseUse'),
         onMoved: () => state.forget(c),
+        mustExist: database !== DIRECTORY,
       })
       bookmark = db.bookmark
       return db

@@ -145,6 +145,40 @@ describe('a placement that names a missing binding', () => {
   })
 })
 
+describe('a company whose rows its database has lost', () => {
+  const linesOf = (name: string) =>
+    logLines.filter((line) => line.event === 'company_missing' && line.database === name)
+  const routes = [
+    ['GET', '/clients'],
+    ['GET', '/changes?start=latest'],
+    ['GET', '/me'],
+    ['POST', '/clients', client],
+  ] as const
+
+  it('is 503, and not a company without data, which integrators would copy', async () => {
+    await sqlIn('DB', "UPDATE companies SET database = 'DB_TWO', database_slot = 1001 WHERE id = ?", here.id)
+    for (const [method, path, body] of routes) {
+      const { status, headers } = await here.call(method, path, body)
+      expect([status, headers.get('retry-after')]).toEqual([503, '2'])
+    }
+    expect(linesOf('DB_TWO')).toHaveLength(routes.length)
+  })
+
+  it('is 503 also where it had moved on to the directory, whose row of it is a copy', async () => {
+    const moved = "INSERT INTO company_guards (company_id, state, destination, slot) VALUES (?, 'moved', 'DB', 0)"
+    await sqlIn('DB_TWO', moved, there.id)
+    for (const [method, path, body] of routes) expect((await there.call(method, path, body)).status).toBe(503)
+    expect(await sqlIn('DB', 'SELECT id FROM clients WHERE company_id = ?', there.id)).toEqual([])
+    expect(linesOf('DB')).toHaveLength(routes.length)
+    await sqlIn(
+      'DB',
+      "INSERT INTO company_guards (company_id, state, destination, slot) VALUES (?, 'writable', 'DB', 0)",
+      there.id,
+    )
+    expect((await there.call('GET', '/clients')).status).toBe(200)
+  })
+})
+
 describe('the administration API', () => {
   it('lists all companies while a database fails', async () => {
     const { status, body } = await adminCallWith(failing, 'GET', '/companies?per_page=100')

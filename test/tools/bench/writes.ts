@@ -248,10 +248,6 @@ const SHAPES: Record<string, Shape> = {
     () => emailThread(BODY_BYTES - 1_000),
     ([, path]) => ['DELETE', `${path}?account_email=shop@mail.example`],
   ),
-  presignUpload: async (_text, ask) => {
-    const file = { fileName: `${'a'.repeat(200)}.png`, size: 1_000, legacyThreadId: '00000000000000ab' }
-    return ['POST', `/orders/${await newOrder(ask)}/files/presign`, file]
-  },
 }
 
 export const run = (): Promise<void> => inDirectory(measure)

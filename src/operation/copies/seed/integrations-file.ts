@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { accountingId, oneLine } from '../../../kernel/api/contract.ts'
+import { accountingId, oneLine, trimmed } from '../../../kernel/api/contract.ts'
 import type { Issue } from '../../../kernel/http/errors.ts'
 import { type AddressPolicy, findFormProblem, MAX_URL_LENGTH } from '../../../kernel/http/outbound.ts'
 import { type SupplierName, suppliers } from '../../../resources/products/contract.ts'
@@ -14,7 +14,7 @@ const IP_ADDRESS = /^(\[.*\]|[\d.]+)$/
 const SHARED_HOST = /^(s3[.-](.+\.)?amazonaws\.com(\.cn)?|[0-9a-f]{32}\.(\w+\.)?r2\.cloudflarestorage\.com)$/
 
 /** A loopback address has this form too: see {@link findAddressIssues}. */
-const address = oneLine(MAX_URL_LENGTH).check(({ value, issues }) => {
+const address = trimmed(MAX_URL_LENGTH).check(({ value, issues }) => {
   const message = findFormProblem(value, true)
   if (message !== null) issues.push({ code: 'custom', message, input: value })
 })

@@ -107,10 +107,11 @@ export function textOrNull(value: unknown): string | null {
 }
 
 /** A decimal number as suppliers write it: `1234.5`, `1,234.50`, `$4.38`, `USD 4.38`. */
-const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,15})?$/
+const NUMBER = /^(-?)(?:\$|USD)? ?(\d{1,15}|[1-9]\d{0,2}(?:,\d{3}){1,4})(\.\d{1,20})?$/
 
 /** Parses a number or text; null for an ambiguous one: `1,23` or `1.234,50`. */
 function numberOrNull(value: unknown): number | null {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
   const [, sign, whole, fraction = ''] = NUMBER.exec(textOrNull(value) ?? '') ?? []
   return whole === undefined ? null : Number(`${sign}${whole.replaceAll(',', '')}${fraction}`)
 }

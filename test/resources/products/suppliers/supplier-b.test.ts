@@ -242,6 +242,8 @@ describe('supplier_b rate limit and unusual values', () => {
       casePrice: '$1,234.50',
       qty: '12,345',
       salePrice: '1,23',
+      customerPrice: 1.1 * 3,
+      mapPrice: String(1.1 * 3),
     }
     await scope.setFaults({ body: JSON.stringify([{ ...ROW, ...odd }]) })
     expect((await supplier.productBySku('B1'))[0]?.skus[0]).toMatchObject({
@@ -250,6 +252,8 @@ describe('supplier_b rate limit and unusual values', () => {
       case_price: 1234.5,
       qty: 12_345,
       sale_price: null,
+      customer_price: 1.1 * 3,
+      map_price: 1.1 * 3,
     })
   })
 
