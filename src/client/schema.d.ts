@@ -1118,7 +1118,7 @@ export interface components {
         NewOrder: {
             title: string;
             client_id: number;
-            /** @description Also the private note of the accounting system. */
+            /** @description Its first 4,000 characters are the private note of the accounting system. */
             description?: string | null;
             /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
@@ -1213,7 +1213,7 @@ export interface components {
         OrderChanges: {
             title?: string;
             client_id?: number;
-            /** @description Also the private note of the accounting system. */
+            /** @description Its first 4,000 characters are the private note of the accounting system. */
             description?: string | null;
             /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;
@@ -1582,7 +1582,7 @@ export interface components {
         WholeOrder: {
             title: string;
             client_id: number;
-            /** @description Also the private note of the accounting system. */
+            /** @description Its first 4,000 characters are the private note of the accounting system. */
             description?: string | null;
             /** @description One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended. */
             start_date?: string | null;

@@ -109,7 +109,9 @@ const DISCOUNT_TYPE =
   '`before_tax`: taken off the sum of the lines, and the tax is on what is left; lines with `taxable` false bear their share. `after_tax`: taken off the sum of the lines and the tax. Left out of a new order: `before_tax`.'
 
 const writable = {
-  description: z.nullish(text(0, 10_000)).check(z.describe('Also the private note of the accounting system.')),
+  description: z
+    .nullish(text(0, 10_000))
+    .check(z.describe('Its first 4,000 characters are the private note of the accounting system.')),
   start_date: z
     .nullish(oneLine(64))
     .check(z.describe('One line of text in any form, stored as sent. A date such as `2027-03-01` is recommended.')),
