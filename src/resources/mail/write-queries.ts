@@ -6,7 +6,7 @@ import { assignments, insertRow, objectOfThread } from '../../kernel/db/columns.
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { quotaRefusal, withinQuotas } from '../../kernel/db/quota.ts'
 import { emailThreadObjects, emailThreads } from '../../kernel/db/schema.ts'
-import { LruCache } from '../../kernel/http/bounds.ts'
+import { BUDGET_MS, DeadlineError, LruCache } from '../../kernel/http/bounds.ts'
 import { unavailable } from '../../kernel/http/errors.ts'
 import { REPLACED_MS } from './content.ts'
 import { isThread, type ThreadKey, type ThreadRow, threadColumns } from './queries.ts'
@@ -114,6 +114,8 @@ const replaceThread = prepareBatch((p: Write) => {
  * @throws ApiError 413 when the company would exceed a quota, 503 when the object is lost; nothing is changed then
  */
 export async function writeThread(context: RequestContext, values: ThreadWrite, content?: string) {
+  // The response was sent without it: a newer PUT may have been carried out since.
+  if (Date.now() >= context.now + BUDGET_MS.handler) throw new DeadlineError(BUDGET_MS.handler)
   const [, , [row]] = await context.db
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
     .catch(refuse)

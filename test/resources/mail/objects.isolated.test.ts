@@ -1,12 +1,12 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { BUDGET_MS, isolateMemory } from '../../../src/kernel/http/bounds.ts'
 import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
-import { holdTimers } from '../../support/time.ts'
+import { holdTimers, moveTime, resumeTime } from '../../support/time.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 import {
   contentLengthOf,
@@ -45,6 +45,19 @@ const ofFiles = (name: string) => name.startsWith('FILES.')
 const failing: Around = (name, work) => (ofFiles(name) ? Promise.reject(new Error('internal')) : work())
 
 describe('content over a megabyte compressed', () => {
+  it('is not stored after a response without it, since a newer one may be stored by then', async () => {
+    const id = freshThreadId()
+    onTestFinished(resumeTime)
+    const slow: Around = async (name, work) => {
+      const result = await work()
+      if (name === 'FILES.put') moveTime(BUDGET_MS.handler)
+      return result
+    }
+    expect((await putThrough(slow, id, large('a'))).status).toBe(503)
+    resumeTime()
+    expect((await read(id)).status).toBe(404)
+  })
+
   it('is one object of R2 under its company and hash, and in no row of the database', async () => {
     const id = freshThreadId()
     const thread = large('a')
