@@ -5,6 +5,7 @@ import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { addMember, adminCall, adminCallWith, startAccess } from '../../support/admin.ts'
 import { call, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
+import { holdTimers } from '../../support/time.ts'
 
 const access = await startAccess()
 const company = await mintCompany()
@@ -114,6 +115,42 @@ describe('a token', () => {
     const { body } = await as('POST', path(), { name: 'Short' })
     expect((await adminCallWith({ CACHE: DOWN }, 'DELETE', `${path()}/${body.id}`)).body.state).toBe('revoked')
     expect(await statusOf(body.token)).toBe(401)
+  })
+
+  it.each<[string, (calls: number, passTime: () => void) => Promise<void>]>([
+    [
+      'fails once',
+      async (calls) => {
+        if (calls === 1) throw new Error('down')
+      },
+    ],
+    [
+      'takes longer than a second',
+      async (_, passTime) => {
+        await scheduler.wait(1)
+        passTime()
+      },
+    ],
+  ])('has its end kept also where KV %s', async (_, spoilPut) => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const seconds = holdTimers(1_000)
+    let calls = 0
+    const put = async (key: string, value: string) => {
+      await spoilPut(++calls, () => {
+        for (const pass of seconds) pass()
+      })
+      await env.CACHE.put(key, value)
+    }
+    const { headers } = await adminCallWith({ CACHE: { put } }, 'DELETE', `${path()}/${body.id}`)
+    expect(await env.CACHE.get(`revoked/${hashToken(body.token)}`)).not.toBeNull()
+    expect(linesOf(headers.get('x-request-id')).map(({ event }) => event)).not.toContain('revocation_not_kept')
+  })
+
+  it('that is not kept after two attempts is logged', async () => {
+    const { body } = await as('POST', path(), { name: 'Short' })
+    const { headers } = await adminCallWith({ CACHE: DOWN }, 'DELETE', `${path()}/${body.id}`)
+    const line = { event: 'revocation_not_kept', request_id: headers.get('x-request-id'), error: 'Error' }
+    expect(linesOf(line.request_id)).toContainEqual(line)
   })
 
   it('is replaced: both work for the overlap, and the new one lives as long as the old one did', async () => {

@@ -71,12 +71,13 @@ const ENDED_SECONDS = 90 * 86_400
 /** Also keeps the time in milliseconds in KV: Time Travel of the database must not make the token valid again. */
 async function end(context: AdminContext, { token_hash, last_used_at, revoked_at, expires_at }: queries.TokenRow) {
   const endedAt = String(revoked_at ?? expires_at)
-  const put = context.env.CACHE.put(`revoked/${token_hash}`, endedAt, { expirationTtl: ENDED_SECONDS })
-  const kept = withDeadline(put, BUDGET_MS.cache).catch((error: unknown) => {
-    log('revocation_not_kept', { request_id: context.requestId, status: 200, error: nameOf(error) }, 'error')
+  const put = async () => context.env.CACHE.put(`revoked/${token_hash}`, endedAt, { expirationTtl: ENDED_SECONDS })
+  const kept = withDeadline(put().catch(put), BUDGET_MS.afterwards).catch((error: unknown) => {
+    log('revocation_not_kept', { request_id: context.requestId, error: nameOf(error) }, 'error')
   })
+  context.waitUntil(kept)
   // Only a token that was used has an object.
-  await Promise.all([kept, last_used_at === null ? null : queries.invalidateTokens(context, [token_hash])])
+  if (last_used_at !== null) await queries.invalidateTokens(context, [token_hash])
 }
 
 function present({ token_hash: _, permissions, ...shown }: queries.TokenRow) {
