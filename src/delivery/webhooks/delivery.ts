@@ -56,12 +56,13 @@ export class WebhookDelivery extends CompanyObject {
 
   /** Runs the endpoints concurrently. The next run begins when all have ended, and their open calls with them. */
   protected override async run(context: CompanyContext): Promise<number | null> {
-    const endMs = Date.now() + RUN_MS
     const { CREDENTIALS_KEY: credentialsKey } = this.env
     const addresses = addressPolicy(this.env)
     const endpointIds = await listEnabledEndpoints(context)
     const concurrency = Math.max(1, Math.min(CONCURRENCY, Math.floor(CONNECTIONS / endpointIds.length)))
     const means = { credentialsKey, addresses, pace: this.pace, concurrency }
+    // A slow database must not use up the time: no run would deliver anything.
+    const endMs = Date.now() + RUN_MS
     const runs = endpointIds.map((endpointId) => deliverChanges({ ...context, endpointId, ...means }, endMs))
     await Promise.allSettled(runs)
     const times = (await Promise.all(runs)).filter((at) => at !== null)
@@ -83,8 +84,8 @@ export interface Delivery extends CompanyContext {
 type Result = { status: 'delivered' } | { status: 'postponed' | 'failed' | 'gone'; error: string }
 
 /**
- * Delivers an endpoint's due changes until `endMs`, in order for each object. Each round is stored at its end: if that
- * fails, its changes are delivered again as the same messages.
+ * Delivers an endpoint's due changes, in order for each object, until `endMs` plus the time of reading them. Each round
+ * is stored at its end: if that fails, its changes are delivered again as the same messages.
  *
  * @returns when to continue; null for not before another change
  */
@@ -96,10 +97,12 @@ export async function deliverChanges(delivery: Delivery, endMs: number): Promise
 }
 
 async function deliverRound(delivery: Delivery, endMs: number): Promise<number | null> {
-  const loaded = await loadRound(delivery, delivery.endpointId, Date.now())
+  const startMs = Date.now()
+  const loaded = await loadRound(delivery, delivery.endpointId, startMs)
   if (!loaded) return null
+  const stopMs = endMs + Date.now() - startMs
   const { endpoint, failing, due, feed } = loaded
-  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, endpoint, failing, [...due, ...feed], endMs)
+  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, endpoint, failing, [...due, ...feed], stopMs)
   const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
   const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
   if (endpoint.replay_end === null) outcome.progress = { position: last ?? endpoint.position }

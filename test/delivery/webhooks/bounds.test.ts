@@ -162,6 +162,19 @@ describe('a run', () => {
     expect((await look(receiver.url)).calls).toHaveLength(1)
   })
 
+  it.each([2_600, 6_000])('delivers also where each batch of the database takes %i ms', async (batchMs) => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe()
+    await subscriber.createClients(1)
+    const slow = wrapBindings(env, async (name, work) => {
+      const result = await work()
+      if (/^DB\w*\.batch$/.test(name)) vi.setSystemTime(Date.now() + batchMs)
+      return result
+    })
+    await subscriber.run(slow)
+    expect(await receiver.lines()).toHaveLength(1)
+  })
+
   it('waits for at most six responses at once, so that no call waits in a queue while its time runs out', async () => {
     await Subscriber.open()
     const subscriber = await Subscriber.open()
