@@ -15,7 +15,7 @@ import type { EndpointRow, Item, Outcome } from './queries.ts'
 import { listEnabledEndpoints, loadRound, ROUND_CHANGES, saveRound } from './queries.ts'
 
 /** An endpoint must respond within this time; the convention suggests 15 to 30 s. */
-const TIMEOUT_MS = 15_000
+const TIMEOUT = { afterLookupMs: 15_000 }
 /** A run starts no delivery after this time; the next run continues, with what other endpoints have got meanwhile. */
 const RUN_MS = 5_000
 /** Rounds of an endpoint in one run: those of ten endpoints, which may only skip changes, make fewer than 1,000 queries. */
@@ -218,7 +218,7 @@ async function attempt(
   const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
   // The response's body is not read, and redirects are not followed.
   const request = { url, method: 'POST', headers, body } as const
-  const status = await callChecked(addresses, request, TIMEOUT_MS, async (response) => response.status)
+  const status = await callChecked(addresses, request, TIMEOUT, async (response) => response.status)
   if (status >= 200 && status < 300) return { status: 'delivered' }
   if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
   const isRedirect = status >= 300 && status < 400

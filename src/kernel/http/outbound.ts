@@ -202,19 +202,21 @@ export async function findProblem(address: string, policy: AddressPolicy): Promi
  * Calls a host chosen by a company after a fresh check: stored addresses may be older than the rules, and a name may
  * resolve elsewhere by now.
  *
+ * @param timeout milliseconds, which include the look-up unless they are `afterLookupMs`
  * @throws OutboundError `address` for a forbidden one, and the errors of {@link findProblem} and {@link callOutside}
  */
 export async function callChecked<T>(
   policy: AddressPolicy,
   request: OutboundRequest,
-  timeoutMs: number,
+  timeout: number | { afterLookupMs: number },
   read: Read<T>,
 ) {
   const startMs = Date.now()
   // Only the origin is checked: path and query are ours, and may exceed the limit of a configured address.
   const problem = await findProblem(URL.parse(request.url)?.origin ?? '', policy)
   if (problem !== null) throw new OutboundError('address', `the address ${problem}`)
-  return callOutside(request, timeoutMs - (Date.now() - startMs), read)
+  const timeoutMs = typeof timeout === 'number' ? timeout - (Date.now() - startMs) : timeout.afterLookupMs
+  return callOutside(request, timeoutMs, read)
 }
 
 const resolved = new LruCache<string, string[]>({ maxWeight: 1_000, ttlMs: FRESH_MS })

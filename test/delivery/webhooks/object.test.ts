@@ -231,6 +231,26 @@ describe('an address', () => {
     }
   })
 
+  it('has 15 s to respond, however long its look-up took', async () => {
+    const subscriber = await Subscriber.open()
+    const receiver = await subscriber.subscribe({ url: 'https://slow.example/hook' })
+    await subscriber.createClient()
+    const WEBHOOK_RESOLVER = await openResolver({ 'slow.example': '1.1.1.1' })
+    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() })
+    const { fetch } = globalThis
+    const called = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
+      const isLookup = String(input).startsWith(WEBHOOK_RESOLVER)
+      await scheduler.wait(1)
+      // One look-up for each kind of address.
+      vi.advanceTimersByTime(isLookup ? 2_000 : 12_000)
+      return isLookup ? fetch(input, init) : new Response(null, { status: 204 })
+    })
+    await subscriber.run({ WEBHOOK_RESOLVER })
+    expect(called).toHaveBeenCalledWith('https://slow.example/hook', expect.anything())
+    called.mockRestore()
+    expect(await receiver.deliveries()).toEqual([])
+  })
+
   it('on loopback is not called outside of development', async () => {
     const { subscriber, receiver } = await openSubscription()
     await subscriber.createClient()
