@@ -120,7 +120,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
     if (isWrite && Date.now() >= announcedAt + ANNOUNCED_MS) {
       announcedAt = Date.now()
       state.keepWrite()
-      await state.report(c)
+      await withDeadline(state.report(c), BUDGET_MS.limiter).catch(() => null)
     }
     const batches = semaphores.getOrMake(companyId, () => new BatchSemaphore())
     const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)

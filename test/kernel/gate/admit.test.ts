@@ -7,7 +7,7 @@ import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { blockNetwork, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { call, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
-import { moveTime, stopTime } from '../../support/time.ts'
+import { holdTimers, moveTime, stopTime } from '../../support/time.ts'
 import { breakCalls, noteSessions, wrapBindings } from '../../support/wrap-bindings.ts'
 import { tokenObject } from './support.ts'
 
@@ -325,12 +325,8 @@ describe('a bookmark', () => {
     expect(await constraintOf(token)).toBe('primary')
   })
 
-  it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
-    const { token } = await mintCompany({ home: 'DB' })
-    const bindings = wrapBindings(env, (name, work, [report]) =>
-      name === 'RATE_LIMITER.report' && Object(report).seen?.write ? Promise.reject(new Error('lost')) : work(),
-    )
-    // As large as a body must be that may take so long.
+  /** A PUT as large as a body must be that may take so long; `meanwhile` runs before its end arrives. */
+  function slowPut(token: string, meanwhile: () => Promise<unknown>): Request {
     const [begin, end] = [`{"account_email":"a@x.example","messages":[{"a":"${'x'.repeat(8_000_000)}`, '"}]}']
     let isFirst = true
     const body = new ReadableStream({
@@ -340,16 +336,40 @@ describe('a bookmark', () => {
           isFirst = false
           return controller.enqueue(new TextEncoder().encode(begin))
         }
-        moveTime(61_000)
-        await send(request(token, 'GET', '/clients'), { env: bindings })
-        expect(await constraintOf(token)).not.toBe('primary')
+        await meanwhile()
         controller.enqueue(new TextEncoder().encode(end))
         controller.close()
       },
     })
-    const put = new Request(request(token, 'PUT', '/mail/email-threads/slow', {}), { body })
+    return new Request(request(token, 'PUT', '/mail/email-threads/slow', {}), { body })
+  }
+
+  it('of a write whose body takes longer than a minute is awaited from its batch on', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    const bindings = wrapBindings(env, (name, work, [report]) =>
+      name === 'RATE_LIMITER.report' && Object(report).seen?.write ? Promise.reject(new Error('lost')) : work(),
+    )
+    const put = slowPut(token, async () => {
+      moveTime(61_000)
+      await send(request(token, 'GET', '/clients'), { env: bindings })
+      expect(await constraintOf(token)).not.toBe('primary')
+    })
     expect((await app.fetch(put, bindings, createExecutionContext())).status).toBe(200)
     expect(await constraintOf(token)).toBe('primary')
+  })
+
+  it('of a write with a slow body waits for its silent object no longer than 2 s', async () => {
+    const { token } = await mintCompany({ home: 'DB' })
+    const twoSeconds = holdTimers(2_000)
+    const silence = Promise.withResolvers<never>()
+    const bindings = withoutReports(env, async () => {
+      await scheduler.wait(1)
+      for (const pass of twoSeconds) pass()
+      return silence.promise
+    })
+    const put = slowPut(token, async () => moveTime(25_000))
+    expect((await app.fetch(put, bindings, createExecutionContext())).status).toBe(200)
+    silence.reject(new Error('lost'))
   })
 
   it('of the feed of changes is remembered before the response: what it names is read as it is there', async () => {
