@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { addMember, adminCall, adminCallWith, expectUsed, startAccess } from '../../support/admin.ts'
-import { mintCompany, sql } from '../../support/app.ts'
+import type { Env } from '../../../src/env.ts'
+import { addMember, adminCall, adminCallWith, expectUsed, startAccess, unlimited } from '../../support/admin.ts'
+import { mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { breakCalls } from '../../support/wrap-bindings.ts'
 
 const access = await startAccess()
 const company = await mintCompany()
@@ -14,6 +16,25 @@ describe('a company', () => {
     expect(first.data[0].id).toBeLessThan(second.data[0].id)
     const { body } = await access.callAs('dev@example.com', 'GET', `/companies/${company.id}`)
     expect(body).toMatchObject({ id: company.id, name: `Company ${company.id}`, suspended: false, client_count: 0 })
+  })
+
+  it('of another database is listed with its counters, which are 0 while that database fails', async () => {
+    const { id, call } = await mintCompany({ home: 'DB_TWO' })
+    await call('POST', '/clients', { company_name: 'Acme' })
+    // As a move leaves it.
+    await sqlIn('DB', 'UPDATE companies SET client_count = 5, order_count = 6, mail_bytes = 7 WHERE id = ?', id)
+    const find = async (bindings: Env) => {
+      for (let query = 'per_page=100'; ; ) {
+        const { body } = await adminCallWith(bindings, 'GET', `/companies?${query}`)
+        const found = body.data.find((each: { id: number }) => each.id === id)
+        if (found) return found
+        query = `per_page=100&cursor=${body.pagination.next_cursor}`
+      }
+    }
+    expect(await find(unlimited)).toMatchObject({ id, client_count: 1, order_count: 0, mail_bytes: 0 })
+    const broken = breakCalls(unlimited, /^DB_TWO\./, new Error('D1_ERROR: D1 DB is overloaded.'))
+    const none = { client_count: 0, order_count: 0, mail_bytes: 0, stored_bytes: 0 }
+    expect(await find(broken)).toMatchObject({ id, name: `Company ${id}`, database: 'DB_TWO', ...none })
   })
 
   it('is suspended, which refuses its tokens at once, and resumed', async () => {

@@ -153,7 +153,8 @@ export const published = {
   document: (): Record<string, Documentation> => ({
     listCompanies: {
       summary: 'List companies',
-      description: 'In ascending order of ids.',
+      description:
+        'In ascending order of ids. While a further database fails, its companies have counters of 0 and may have old settings.',
     },
     readCompany: {
       summary: 'Read a company',

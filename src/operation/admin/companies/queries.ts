@@ -19,6 +19,7 @@ const columns = {
   ...{ mail_quota_bytes, storage_quota_bytes, client_count, order_count, mail_bytes, created_at, updated_at },
   stored_bytes: storedBytes.as('stored'),
 }
+const UNCOUNTED = { client_count: 0, order_count: 0, mail_bytes: 0, stored_bytes: 0 }
 
 /** Lists the directory's companies, each with the counters of its own database. */
 export async function listCompanies({ directory, env, requestId }: AdminContext, { after, limit }: Page) {
@@ -43,9 +44,9 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
       ])
       return counted
     } catch (error) {
-      // The directory's rows are listed without counters instead.
+      // The directory's rows are as old as the move: their settings are listed, but not their counters.
       log('companies_uncounted', { request_id: requestId, database, error: nameOf(error) }, 'error')
-      return []
+      return rows.map(({ id }) => ({ id, ...UNCOUNTED }))
     }
   })
   const byId = new Map((await Promise.all(counts)).flat().map((row) => [row.id, row]))
