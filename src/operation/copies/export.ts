@@ -18,6 +18,7 @@ type Section = (typeof SECTIONS)[number]
 const THREAD_FIELDS = ['revision', 'content_revision', ...SUMMARY_FIELDS.filter((name) => name !== 'message_count')]
 
 type Fields = Record<string, unknown>
+type ExportContext = CompanyContext & { requestId?: string }
 
 function presenterOf(table: string, fields: readonly string[]): (row: Row) => Fields {
   const columns = new Map(columnsOf({ table }).map((column) => [column.name, column]))
@@ -52,7 +53,7 @@ type PartsOf = (table: string, owner: Row) => Row[]
  *
  * @returns its lines in few pieces, since each is written by itself, and the key of the next page; null at the end
  */
-export async function exportPage(context: CompanyContext, files: R2Bucket, section: Section, after: Key) {
+export async function exportPage(context: ExportContext, files: R2Bucket, section: Section, after: Key) {
   const plan = TABLES.find(({ name }) => name === section)
   if (!plan) {
     const { company } = await readCompany(context)
@@ -94,7 +95,7 @@ function presentOrder(order: Row, partsOf: PartsOf) {
  * content is lost has no messages.
  */
 async function* threadLines(
-  { companyId: company_id }: CompanyContext,
+  { companyId: company_id, requestId }: ExportContext,
   files: R2Bucket,
   rows: readonly Row[],
   partsOf: PartsOf,
@@ -108,7 +109,7 @@ async function* threadLines(
     const content_hash = String(row.content_hash)
     const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
-    const content = stored ?? (await openObject(files, { id: String(object?.id), company_id, content_hash }))
+    const content = stored ?? (await openObject(files, { id: String(object?.id), company_id, content_hash }, requestId))
     if (!content) text += ',"messages":[]'
     else {
       yield `${text},`

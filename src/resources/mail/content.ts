@@ -119,13 +119,13 @@ async function putObject(bucket: R2Bucket, object: StoredObject, content: readon
 }
 
 /** Reads an object on demand, in chunks; null if R2 lost it. @throws ApiError 503 when R2 fails or takes too long */
-export async function openObject(bucket: R2Bucket, object: StoredObject): Promise<AsyncIterable<Uint8Array> | null> {
+export async function openObject(bucket: R2Bucket, object: StoredObject, request_id: string | undefined) {
   const get = () => bucket.get(objectKey(object))
   // A failure of R2 often passes.
   const found = await withDeadline(get().catch(get), BUDGET_MS.storage).catch((error: unknown) => {
     throw unavailable(10, { cause: `R2 did not return mail content: ${nameOf(error)}` })
   })
-  if (!found) log('mail_content_missing', { company_id: object.company_id, object_id: object.id }, 'error')
+  if (!found) log('mail_content_missing', { request_id, company_id: object.company_id, object_id: object.id }, 'error')
   return found && chunksOf(found.body)
 }
 

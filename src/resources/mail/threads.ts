@@ -82,7 +82,7 @@ type FoundThread = NonNullable<Awaited<ReturnType<typeof findThread>>>
 async function readMembers(context: RequestContext, row: FoundThread, lease: Lease) {
   if (!row.isInRow) {
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
-    const stored = await openObject(context.mailContents, object)
+    const stored = await openObject(context.mailContents, object, context.requestId)
     if (!stored) throw unavailable(10, { cause: 'R2 does not have mail content that a thread names' })
     return decompress(stored)
   }

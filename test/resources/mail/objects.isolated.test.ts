@@ -5,7 +5,7 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { BUDGET_MS, isolateMemory } from '../../../src/kernel/http/bounds.ts'
 import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
+import { linesOf } from '../../support/log.ts'
 import { holdTimers, moveTime, resumeTime } from '../../support/time.ts'
 import { type Around, wrapBindings } from '../../support/wrap-bindings.ts'
 import {
@@ -234,8 +234,11 @@ describe('when R2 fails', () => {
     const id = freshThreadId()
     await put(id, large('a'))
     await env.FILES.delete(await storedObjects(company.id))
-    expect((await read(id)).status).toBe(503)
-    expect(logLines).toContainEqual(expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }))
+    const { status, headers } = await read(id)
+    expect(status).toBe(503)
+    expect(linesOf(headers.get('x-request-id'))).toContainEqual(
+      expect.objectContaining({ event: 'mail_content_missing', company_id: company.id }),
+    )
   })
 })
 
