@@ -197,10 +197,11 @@ const PART_BYTES = 1_000_000
 
 /** Node gives up on a chunk that takes 300 seconds to send, and each part of a blob is a chunk of its own. */
 function inParts(data: FileData): Blob {
+  // A slice of shared memory is a copy, which fetch accepts. A blob copies other bytes by itself.
+  const whole = new Blob(['buffer' in data && data.buffer instanceof ArrayBuffer ? data : data.slice()] as Blob[])
   const parts = []
-  // A slice of shared memory is a copy, which fetch accepts.
-  for (let at = 0; at < sizeOf(data); at += PART_BYTES) parts.push(data.slice(at, at + PART_BYTES))
-  return new Blob(parts as Blob[])
+  for (let at = 0; at < whole.size; at += PART_BYTES) parts.push(whole.slice(at, at + PART_BYTES))
+  return new Blob(parts)
 }
 
 /** The URL up to and with `/api/v1`. */
