@@ -184,6 +184,10 @@ describe.skipIf(!hasChromium)(browserSuite('the developer settings of other syst
     expect(next).not.toBe(secret)
     await button('Done').click()
 
+    await button(`Edit: ${url}`).click()
+    await button('Save').click()
+    await page.getByText('Nothing was changed.').waitFor()
+
     const before = received.length
     const opened = Date.now()
     await button(`Replay: ${url}`).click()

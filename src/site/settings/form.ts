@@ -17,7 +17,7 @@ export interface Action {
   content(): readonly Child[]
   /** Content passed to `reveal` replaces the form until the reader closes it; without it the dialog closes. */
   send(data: FormData, reveal: (content: Child) => void): Promise<unknown>
-  /** Announced when the dialog is closed after a successful submission. */
+  /** Announced when the dialog is closed after a successful submission, unless `send` resolves to another text. */
   done: string
 }
 
@@ -54,8 +54,8 @@ export function openForm(action: Action, refresh: (done: string | null) => void)
       form.querySelector<HTMLElement>('button, input')?.focus()
     }
     try {
-      await send(new FormData(form), reveal)
-      outcome = done
+      const sent = await send(new FormData(form), reveal)
+      outcome = typeof sent === 'string' ? sent : done
       if (form.contains(sender)) close()
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 400)) outcome = null

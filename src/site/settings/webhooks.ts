@@ -100,7 +100,7 @@ const edit = ({ call }: Scope, { id, url, event_types, enabled }: Endpoint): Act
       ...(chosen.join() !== event_types.join() && { event_types: chosen }),
       ...(isEnabled !== enabled && { enabled: isEnabled }),
     }
-    if (Object.keys(body).length === 0) return Promise.resolve()
+    if (Object.keys(body).length === 0) return Promise.resolve('Nothing was changed.')
     return call('PATCH /webhooks/{endpoint_id}', { params: { endpoint_id: id }, body })
   },
   done: 'The webhook was changed.',
