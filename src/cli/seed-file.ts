@@ -4,6 +4,7 @@ import * as jsonc from 'jsonc-parser'
 import * as z from 'zod/mini'
 import { ApiError } from '../client/errors.ts'
 import { describeSyntax } from '../kernel/http/messages.ts'
+import { readCompany } from '../operation/admin/companies/contract.ts'
 import { createImport, importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
 import { countFile, type Difference, describeCounts, describeDifferences } from '../operation/copies/seed/load.ts'
@@ -114,9 +115,12 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
     throw unreadable(name, error)
   })
   const company_id = file.company.id
+  // An import of an export neither suspends nor resumes a company that exists.
+  const isKept = into_empty && (await api.find(readCompany, { params: { company_id } })) !== null
   const send = async (check: boolean, from = 0) => {
     const found: Difference[] = []
-    for (const [index, { file, known }] of parts.entries().drop(from)) {
+    for (const [index, { file: part, known }] of parts.entries().drop(from)) {
+      const file = isKept ? { ...part, company: { ...part.company, suspended: undefined } } : part
       const body = { hash, part: index + 1, parts: parts.length, check, into_empty, file, known }
       const request = { params: { company_id }, body, isRepeatable: true } as const
       const { differences } = await api.call(createImport, request).catch((error) => {
@@ -127,13 +131,15 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
     return found
   }
   const summary = describeCounts(file, countFile(file))
+  const begun = await api.find(readImport, { params: { company_id, hash } })
+  // Loaded again, it would take back what has changed since.
+  if (into_empty && begun?.next_part === null) return { summary, differences: await send(true) }
   if (parts.length === 1) return { summary, differences: await send(false) }
   // Each part is a transaction: none is loaded before all of them are known to be valid.
   const issues = findDuplicates(deriveRows(file, 0, 0))
   if (issues.length > 0) throw problems(name, issues)
   const differences = await send(true)
-  const interrupted = await api.find(readImport, { params: { company_id, hash } })
-  await send(false, (interrupted?.next_part ?? 1) - 1)
+  await send(false, (begun?.next_part ?? 1) - 1)
   return { summary, differences }
 }
 

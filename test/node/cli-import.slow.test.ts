@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createRandom } from '../support/random.ts'
-import { freshState, outputOf, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
+import { freshState, outputOf, runCommand, runHere, runSql, servedState, writeSeed } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
 import { startCommand } from './start-dev.ts'
 
@@ -92,4 +92,45 @@ it('an import of an export, killed at five points, is exported again as the same
     writeFileSync(other, text)
     expect((await runCommand('companies', 'import', '4', other, '--state', destination)).code).toBe(1)
   }
+})
+
+describe('an import that is repeated after it was complete', () => {
+  it.each([
+    ['one part', 3],
+    ['several parts', 1_200],
+  ])('loads missing mail and leaves as they are a tax and a suspension of since then: %s', async (_, clients) => {
+    const state = await servedState()
+    const run = async (...args: ['seed' | 'companies', ...string[]]) => {
+      const [name, ...others] = args
+      const { code, stderr } = await runHere(name, [...others, '--state', state])
+      expect([code, stderr], args.join(' ')).toEqual([0, ''])
+    }
+    const at = '2026-01-31T10:00:00.000Z'
+    const thread = { account_email: 'a@x.example', legacy_thread_id: 't', messages: [] }
+    const versions = { id: crypto.randomUUID(), deleted: false, revision: 1, content_revision: 1 }
+    const lines = [
+      { type: 'company', data: { id: 7, name: 'Harbor', suspended: false } },
+      ...numbers(clients).map((id) => ({ type: 'clients', data: { id, company_name: `Club ${id}` } })),
+      { type: 'taxes', data: { id: 1, name: 'State', rate: 8 } },
+      { type: 'email_threads', data: { last_synced_at: at, created_at: at, updated_at: at, ...thread, ...versions } },
+      { type: 'end', data: {} },
+    ]
+    const file = await writeSeed(lines.map((line) => JSON.stringify(line)).join('\n'))
+    await run('companies', 'create', '12')
+    await run('companies', 'suspend', '12')
+    await run('companies', 'import', '12', file)
+    const suspended = () => runSql(state, 'SELECT suspended FROM companies WHERE id = 12')
+    expect(suspended()).toEqual([{ suspended: 1 }])
+
+    await run('companies', 'resume', '12')
+    const tax = { id: 1, name: 'State', rate: 9.5 }
+    await run('seed', await writeSeed({ company: { id: 12, name: 'Harbor' }, taxes: [tax] }))
+    await run('companies', 'suspend', '12')
+    runSql(state, 'DELETE FROM email_threads WHERE company_id = 12')
+    const taxes = () => runSql(state, 'SELECT * FROM taxes WHERE company_id = 12')
+    const before = taxes()
+    await run('companies', 'import', '12', file)
+    expect([suspended(), taxes()]).toEqual([[{ suspended: 1 }], before])
+    expect(runSql(state, 'SELECT legacy_thread_id FROM email_threads WHERE company_id = 12')).toHaveLength(1)
+  })
 })

@@ -131,7 +131,7 @@ it('imports contexts that name the exported company as those of the new one', as
     { type: 'end' },
   ]
   const file = await writeSeed(lines.map((line) => JSON.stringify(line)).join('\n'))
-  await importCompany({ call } as unknown as Connection, 12, file)
+  await importCompany({ call, find: async () => null } as unknown as Connection, 12, file)
   const context = { thread_id: '7', clients_data: [...named(12), ...named(8), ...named([7])] }
   expect(sent).toEqual([{ company: { id: 12, name: 'A' }, thread_contexts: [context] }])
 })
@@ -142,6 +142,7 @@ describe('a file that cannot be imported', () => {
       if (operationId === 'createImport') return { differences: [] }
       throw new ApiError({ status: 409, code: 'conflict', message: 'The thread is in the database.' })
     },
+    find: async () => null,
   } as unknown as Connection
   const lines = (...texts: string[]) =>
     writeSeed(['{"type":"company","data":{"id":1,"name":"A"}}', ...texts].join('\n'))
