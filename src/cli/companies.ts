@@ -213,7 +213,8 @@ async function restore(service: Connection, { company_id, from }: OfCompany & { 
   let progress = await step()
   while (!progress.done) progress = await step()
   console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
-  console.log(`Its deliveries are paused. When all is right: npm run companies -- resume-deliveries ${company_id}`)
+  const resume = `npm run companies -- resume-deliveries ${company_id} ${service.options}`
+  console.log(`Its deliveries are paused. When all is right: ${resume}`)
   for (const { table, expected, found } of progress.differences) {
     console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
   }
@@ -224,7 +225,7 @@ async function warnOfNumbers(service: Connection, company_id: number, accounting
   if (accounting !== 'failed') return
   const { name } = await service.call(api.readCompany, { params: { company_id } })
   console.error(`The last invoice number of company ${company_id} could not be read from its accounting system. Look it up there,
-and load it with npm run seed before the next order is created:
+and load it with npm run seed -- FILE.json ${service.options} before the next order is created:
 {"company":{"id":${company_id},"name":${JSON.stringify(name)},"last_invoice_number":NUMBER}}`)
 }
 
@@ -249,5 +250,5 @@ async function recover(service: Connection): Promise<void> {
   } while (cursor !== undefined)
   const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
   console.log(`${summary} Companies whose deliveries this paused: ${paused}.`)
-  console.log('When all is right: npm run companies -- resume-deliveries')
+  console.log(`When all is right: npm run companies -- resume-deliveries ${service.options}`)
 }

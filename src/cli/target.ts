@@ -48,14 +48,17 @@ function readService(name: string, address: string): Service {
 export interface Connection extends AdminApi, AsyncDisposable {
   /** When the service delivers what a command has made due, as the end of a sentence. */
   deliveries: string
+  /** Its target as the options of another command. */
+  options: string
 }
 
 const AT_ONCE = 'at once if the company is active.'
 
 /** Connects to a service: of a state directory that is a running `dev`, else a runtime of this process. */
 export async function connect(to: Target): Promise<Connection> {
+  const options = 'url' in to ? `--remote ${to.url}` : `--state ${to.state}`
   const connection = (service: Service, deliveries = AT_ONCE, close = async () => {}): Connection => {
-    return { ...openAdminApi(service), deliveries, [Symbol.asyncDispose]: close }
+    return { ...openAdminApi(service), deliveries, options, [Symbol.asyncDispose]: close }
   }
   if ('url' in to) return connection(to)
   const { ADMIN_TOKEN: token } = readDevVars()

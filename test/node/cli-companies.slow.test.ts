@@ -76,7 +76,7 @@ describe('npm run companies', () => {
       `Company 7: orders go on after 2, invoices after number 1001.
 Company 9: orders go on after 100, invoices after number 1000.
 Recovered: 2. Tokens revoked again: 0. Companies whose deliveries this paused: 2.
-When all is right: npm run companies -- resume-deliveries\n`,
+When all is right: npm run companies -- resume-deliveries --state ${state}\n`,
     )
     expect(await run('backups', '7')).toBe('No backups.\n')
     expect(await run('resume-deliveries')).toMatch(

@@ -78,7 +78,10 @@ it('a restore that cannot read the last invoice number prints the seed file that
   const args = ['restore', '1', '--from', '2026-01-31', '--remote', url]
   const { code, stdout, stderr } = await runHere('companies', args, REMOTE)
   expect(code).toBe(0)
-  expect(stdout).toMatch(/\nIts deliveries are paused\. When all is right: npm run companies -- resume-deliveries 1\n$/)
+  expect(stdout).toContain(
+    `Its deliveries are paused. When all is right: npm run companies -- resume-deliveries 1 --remote ${url}\n`,
+  )
+  expect(stderr).toContain(`npm run seed -- FILE.json --remote ${url} before`)
   expect(stderr).not.toContain('run it again')
   const { company } = JSON.parse((stderr.trimEnd().split('\n').at(-1) ?? '').replace('NUMBER', '5000'))
   expect(company).toEqual({ id: 1, name: 'A "1"', last_invoice_number: 5000 })
@@ -102,6 +105,7 @@ it('a recovery whose response was lost repeats that step, and tells what it paus
   const { code, stdout } = await runHere('companies', ['recover', '--remote', url], REMOTE)
   expect([code, requests]).toEqual([0, 2])
   expect(stdout).toContain('Companies whose deliveries this paused: 2.')
+  expect(stdout).toContain(`: npm run companies -- resume-deliveries --remote ${url}\n`)
 })
 
 it.each([

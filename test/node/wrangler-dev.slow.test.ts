@@ -14,7 +14,7 @@ it('wrangler dev says what an empty database lacks, and serves what the commands
   const refused = await ask({ ...empty, token: '0'.repeat(64) }, 'GET', '/me')
   expect(refused.status).toBe(503)
   expect(refused.body.error.message).toContain('`npm run migrate`')
-  await expect.poll(() => empty.printed.output).toContain('run npm run migrate')
+  await expect.poll(() => empty.printed.output).toContain('run `npm run migrate`')
   await empty.stop()
 
   const first = await writeSeed({ company: { id: 6, name: 'Look-alike' } })

@@ -67,7 +67,7 @@ export async function requireSchema(binding: D1Database): Promise<void> {
 /** @throws ApiError 409 for a database that `npm run migrate` has not prepared for this release */
 export async function requireCurrent(binding: D1Database): Promise<void> {
   if (acceptsSchema(await readApplied(binding))) return
-  throw conflict('The database has an older schema: run npm run migrate first')
+  throw conflict(`The database has an older schema: first run ${MIGRATE}`)
 }
 
 /** The migrations that are applied, as {@link appliedMigrations}; null where there is none. */
@@ -88,11 +88,12 @@ export function isMissing(error: unknown): boolean {
   return accepted === null && MISSING.test(databaseMessage(error))
 }
 
-const EMPTY = 'The database is empty: run `npm run migrate`, then `npm run seed -- FILE.json`'
+const MIGRATE = '`npm run migrate`, for a deployment `npm run migrate -- --env NAME`'
+const EMPTY = `The database is empty: run ${MIGRATE}; then \`npm run seed -- FILE.json\`, for a deployment with \`--remote URL\``
 
 function adviceFor(applied: string | null): string {
   if (applied === null) return EMPTY
   return applied.includes(BEFORE_RELEASE)
     ? 'The database was made by a version before the first release: begin with a new one.'
-    : 'The database is older than this release: run npm run migrate, or roll the release back.'
+    : `The database is older than this release: run ${MIGRATE}, or roll the release back.`
 }

@@ -73,7 +73,7 @@ it('is refused until it is migrated, and then served', async () => {
       needed: NEWEST,
       missing: migrations.map(({ name }) => name),
       unknown: [],
-      advice: expect.stringContaining('npm run migrate'),
+      advice: expect.stringMatching(/`npm run migrate -- --env NAME`.*`--remote URL`/),
     },
   ])
 

@@ -106,7 +106,8 @@ it.each(['POST /companies', 'POST /companies/ID/move'])(
     )
     await bindObject(id, empty)
     const response = await adminCallWith(empty, 'POST', path, { ...body, database: 'DB_TWO' })
-    const message = 'The database has an older schema: run npm run migrate first'
+    const message =
+      'The database has an older schema: first run `npm run migrate`, for a deployment `npm run migrate -- --env NAME`'
     expect([response.status, response.body.error.message]).toEqual([409, message])
   },
 )
