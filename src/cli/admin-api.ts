@@ -68,6 +68,10 @@ export function openAdminApi(service: Service) {
   return { open, call, find, list }
 }
 
+/** Failures before anything was sent; `network` is of an error without a code, such as an invalid header. */
+const UNSENT =
+  /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|UNABLE_TO_\w+|network)$|CERT/
+
 /** @throws ApiError for an error response or a lost connection, CommandError where there is no service */
 async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {
   const { method, path } = contract
@@ -84,7 +88,7 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
-    if (code === 'ECONNRESET' || code === 'UND_ERR_SOCKET') return wasCut()
+    if (!UNSENT.test(code)) return wasCut()
     throw new CommandError(`${service.url} cannot be reached (${code}).`)
   })
   if (response.ok) return response

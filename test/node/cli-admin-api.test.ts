@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { contractsOf } from '../../src/kernel/api/contract.ts'
@@ -99,6 +99,41 @@ describe('the client of the administration API', () => {
       await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow(advice)
       expect(requests).toHaveLength(1)
     }
+  })
+
+  /** @returns the fetch that fails once with this code, before the service is asked */
+  const failOnce = (code: string) => {
+    const cause = Object.assign(new Error('x'), { code })
+    const failing = vi.spyOn(globalThis, 'fetch').mockRejectedValueOnce(new TypeError('fetch failed', { cause }))
+    onTestFinished(() => failing.mockRestore())
+    return failing
+  }
+
+  it.each(['UND_ERR_HEADERS_TIMEOUT', 'EPIPE', 'ETIMEDOUT', 'HPE_INVALID_CONSTANT'])(
+    'takes a request that failed with %s as one that may have been carried out',
+    async (code) => {
+      const { api, requests } = await serveReplies(reply(200, { id: 1 }))
+      failOnce(code)
+      await expect(api.call(create, { body: { name: 'x' } })).rejects.toThrow('It may have been carried out')
+      expect(requests).toHaveLength(0)
+      failOnce(code)
+      expect(await api.call(create, { body: { name: 'x' }, isRepeatable: true })).toEqual({ id: 1 })
+    },
+  )
+
+  it.each([
+    'ENOTFOUND',
+    'EAI_AGAIN',
+    'ENETUNREACH',
+    'UND_ERR_CONNECT_TIMEOUT',
+    'CERT_HAS_EXPIRED',
+    'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  ])('reports at once a service that cannot be reached, of %s', async (code) => {
+    const { api, url } = await serveReplies(reply(200, { id: 1 }))
+    const failing = failOnce(code)
+    const sent = api.call(create, { body: { name: 'x' }, isRepeatable: true })
+    await expect(sent).rejects.toThrow(`${url} cannot be reached (${code}).`)
+    expect(failing).toHaveBeenCalledOnce()
   })
 
   it('does not repeat a DELETE whose response was lost: the second one would be a 404', async () => {
