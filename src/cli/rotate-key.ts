@@ -3,8 +3,8 @@ import { CommandError, runCommand } from './command.ts'
 import { operation, plural } from './operator.ts'
 
 const HELP = `Encrypts everything with the new key that is still encrypted with an old one. First set CREDENTIALS_KEY of the service
-to 'NEW,OLD'. 31 days after this command has ended without an error no cursor needs OLD: remove it, and store it for
-backups, which are kept for 35 days. A command that was interrupted is run again.`
+to 'NEW,OLD'. 31 days after this command has ended without an error no cursor needs OLD: run it again, then remove OLD.
+Store OLD as long as 'npm run companies -- backups ID' lists one from before. Run an interrupted command again.`
 
 const rotation = operation({}, async (service) => {
   let done = 0
@@ -24,7 +24,7 @@ const rotation = operation({}, async (service) => {
     return console.log(`Nothing was encrypted: every stored value uses the first key of CREDENTIALS_KEY. ${wrong}`)
   }
   console.log(
-    `Encrypted ${plural(done, 'value', 'values')} with the new key. No stored value uses an older one: remove it from CREDENTIALS_KEY after 31 days, and store it for 35: cursors and backups need it.`,
+    `Encrypted ${plural(done, 'value', 'values')} with the new key. Cursors use an older one: run this again in 31 days, before you remove that from CREDENTIALS_KEY. Store it as long as 'npm run companies -- backups ID' lists one from before now.`,
   )
 })
 

@@ -122,6 +122,14 @@ it.each([
   expect([code, stdout, stderr]).toEqual([1, '', `${message}\n`])
 })
 
+it('a rotation of the key says when the old one may go, and as long as which backups it is stored', async () => {
+  const url = await serveText(JSON.stringify({ reencrypted: 3, unreadable: 0, remaining: 0 }))
+  const { code, stdout } = await runHere('rotate-key', ['--remote', url], REMOTE)
+  expect(code).toBe(0)
+  expect(stdout).toMatch(/^Encrypted 3 values .*run this again in 31 days, before you remove that/)
+  expect(stdout).toContain("as long as 'npm run companies -- backups ID' lists one from before now")
+})
+
 describe('a command line', () => {
   it.each([
     [
