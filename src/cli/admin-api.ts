@@ -68,9 +68,8 @@ export function openAdminApi(service: Service) {
   return { open, call, find, list }
 }
 
-/** Failures before anything was sent; `network` is of an error without a code, such as an invalid header. */
-const UNSENT =
-  /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|UNABLE_TO_\w+|network)$|CERT/
+/** Failures before anything was sent. After another, as while `dev` reloads, the request may have been carried out. */
+const UNSENT = /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|network)$|UNABLE_TO|CERT/
 
 /** @throws ApiError for an error response or a lost connection, CommandError where there is no service */
 async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {
@@ -87,7 +86,6 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   const response = await fetch(url, { method, headers, redirect: 'manual', ...content }).catch((error: unknown) => {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
-    // A connection that ends early, as while `dev` reloads, does not tell whether the request was carried out.
     if (!UNSENT.test(code)) return wasCut()
     throw new CommandError(`${service.url} cannot be reached (${code}).`)
   })

@@ -20,9 +20,7 @@ const ISSUES_MAX = 100
 export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const read = readFile(path).then((bytes) => decoder.decode(bytes))
-  const text = await read.catch((error: unknown) => {
-    throw unreadable(name, error)
-  })
+  const text = await read.catch((error) => throwUnreadable(name, error))
   let value: SeedInput
   try {
     value = JSON.parse(text)
@@ -39,11 +37,11 @@ const UNREADABLE: Record<string, string> = {
   ERR_ENCODING_INVALID_ENCODED_DATA: 'is not UTF-8: save it as UTF-8',
 }
 
-/** Explains why a file cannot be read, or why `split.ts` refuses it with a `RangeError`. */
-function unreadable(name: string, error: unknown): unknown {
+/** For `catch`. Explains why a file cannot be read, or why `split.ts` refuses it with a `RangeError`. */
+function throwUnreadable(name: string, error: unknown): never {
   const code = error instanceof Error && 'code' in error ? error.code : null
-  if (typeof code === 'string') return new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
-  return error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
+  if (typeof code === 'string') throw new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
+  throw error instanceof RangeError ? new CommandError(`${name}: ${error.message}.`) : error
 }
 
 /** `text` gives the issues their lines and columns. @throws CommandError with the first 100 issues */
@@ -111,9 +109,7 @@ function describePosition(text: string, offset: number): string {
  */
 export async function importSeed(api: AdminApi, input: SeedInput, name: string, into_empty = false) {
   const file = checkSeed(input, name)
-  const { hash, parts } = await Promise.try(splitSeedFile, input).catch((error: unknown) => {
-    throw unreadable(name, error)
-  })
+  const { hash, parts } = await Promise.try(splitSeedFile, input).catch((error) => throwUnreadable(name, error))
   const company_id = file.company.id
   // An import of an export neither suspends nor resumes a company that exists.
   const isKept = into_empty && (await api.find(readCompany, { params: { company_id } })) !== null
@@ -148,9 +144,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
  * An interrupted import continues with the first part that is missing; threads that are there stay as they are.
  */
 export async function importCompany(api: AdminApi, company_id: number, name: string): Promise<void> {
-  const { file, integrations } = await readExport(linesOf(name)).catch((error: unknown) => {
-    throw unreadable(name, error)
-  })
+  const { file, integrations } = await readExport(linesOf(name)).catch((error) => throwUnreadable(name, error))
   // A context shows nothing that names another company.
   const own: unknown[] = [file.company.id, `${file.company.id}`]
   const renamed = (key: string, at: unknown) => (/^company(_id|Id)$/.test(key) && own.includes(at) ? company_id : at)
@@ -190,7 +184,7 @@ async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
     }
     rest += decoder.decode()
   } catch (error) {
-    throw unreadable(name, error)
+    throwUnreadable(name, error)
   }
   if (rest !== '') yield rest
 }
