@@ -9,7 +9,8 @@ const LOCATIONS = ['weur', 'eeur', 'enam', 'wnam', 'apac', 'oc']
 const JURISDICTIONS = ['eu', 'us', 'fedramp']
 
 const HELP = `Makes the database, the KV namespace and the buckets that an environment of wrangler.toml names, writes their ids there,
-and puts the secrets that its Worker lacks. A second run changes nothing, and completes an interrupted one.
+and puts the secrets that its Worker lacks. A second run completes an interrupted one. Of what exists it changes only
+read replication that is off.
 
   --env NAME           staging or production
   --location HINT      where the data should be: ${LOCATIONS.join(', ')}
