@@ -7,9 +7,9 @@ import { CONTENT, type Row } from './tables.ts'
 
 /*
  * The objects of the bucket:
- *   backups/COMPANY/manifests/TIME-full.json     written last: a backup without it does not exist     35 days and more
- *   backups/COMPANY/parts/TIME/NNNNN.ndjson.gz   rows, one `Line` of JSON each                        as its manifest
- *   sequences.json                               highest assigned ids of every company                kept
+ *   backups/COMPANY/manifests/TIME-full.json          written last: a backup without it does not exist  35 days and more
+ *   backups/COMPANY/parts/TIME/NNNNN-HASH.ndjson.gz   rows, one `Line` of JSON each                     as its manifest
+ *   sequences.json                                    highest assigned ids of every company             kept
  */
 
 /** A file of a backup, with its number of rows by name. */
@@ -127,12 +127,14 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
 
   async function flush(): Promise<void> {
     if (waiting.length === 0) return
-    const key = `${folder}${String(++number).padStart(5, '0')}.ndjson.gz`
     const bytes = gzipSync(waiting.map(({ text }) => text).join(''))
+    const sha256 = hash('sha256', bytes)
+    // A call that failed by its deadline may store its bytes after the retry: they must not have the same key.
+    const key = `${folder}${String(++number).padStart(5, '0')}-${sha256.slice(0, 8)}.ndjson.gz`
     await inTime(bucket.put(key, bytes))
     const rows: Part['rows'] = {}
     for (const { name } of waiting) rows[name] = (rows[name] ?? 0) + 1
-    written.push({ key, bytes: bytes.length, sha256: hash('sha256', bytes), rows })
+    written.push({ key, bytes: bytes.length, sha256, rows })
     waiting = []
     characters = 0
   }

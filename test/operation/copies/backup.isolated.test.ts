@@ -1,17 +1,19 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
-import { openParts } from '../../../src/operation/copies/store.ts'
+import { openParts, readPart } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
+import { holdTimers } from '../../support/time.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed } from '../admin/import-support.ts'
-import { backUp, manifestsOf, restore, rowsOf, sweepDueBackups, wipe } from './support.ts'
+import { backUp, backUpInParts, manifestsOf, restore, rowsOf, sweepDueBackups, wipe } from './support.ts'
 
 const DAY_MS = 86_400_000
 
@@ -116,6 +118,32 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     expect(await manifestsOf(company.id)).toHaveLength(2)
     await restore(company.id)
     expect((await call(await mintToken(company.id), 'GET', path)).status).toBe(200)
+  })
+
+  it('is whole though R2 stores the part of a call that failed by its deadline after that of the retry', async () => {
+    const company = await mint()
+    const path = await makeOrder(company)
+    const deadlines = holdTimers(BUDGET_MS.storage)
+    const release = Promise.withResolvers<void>()
+    let puts = 0
+    let late: Promise<unknown> | undefined
+    const { BACKUPS } = wrapBindings(env, (name, work) => {
+      // A failed first part begins another backup.
+      if (name !== 'BACKUPS.put' || ++puts !== 2) return work()
+      late = release.promise.then(work)
+      queueMicrotask(() => deadlines.at(-1)?.())
+      return late
+    })
+    await expect(backUpInParts(company.id, BACKUPS)).rejects.toMatchObject({ kind: 'unavailable' })
+    await company.call('PATCH', path, { title: 'Changed' })
+    await backUpInParts(company.id, BACKUPS)
+    release.resolve()
+    await late
+    const [{ parts } = expect.fail('no manifest')] = await manifestsOf(company.id)
+    expect(parts.length).toBeGreaterThan(2)
+    const store = { companyId: company.id, bucket: env.BACKUPS }
+    const lines = (await Promise.all(parts.map((part) => readPart(store, part)))).flat()
+    expect(lines.filter(({ name }) => name === 'orders')).toMatchObject([{ row: { title: 'Changed' } }])
   })
 
   it('is complete though old ones are not removed, which the next one does', async () => {

@@ -2,7 +2,9 @@ import { runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import type { Env } from '../../../src/env.ts'
+import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { accepted } from '../../../src/kernel/http/errors.ts'
+import { backUpFor } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import {
@@ -37,6 +39,14 @@ export async function backUp(companyId: number, bindings: Partial<Env> = {}): Pr
     storage.kv.delete('retry')
     await storage.deleteAlarm()
     Reflect.set(instance, 'env', env)
+  })
+}
+
+/** Backs the company up, a part for each page of a table. Rejects as soon as a call fails; the next one continues. */
+export async function backUpInParts(companyId: number, bucket = env.BACKUPS): Promise<void> {
+  const context = { companyId, bucket, db: openDatabase(env[homeOf(companyId)]), directory: openDatabase(env.DB) }
+  await runInDurableObject(objectOf(companyId), async (_, { storage }) => {
+    while (!(await backUpFor(context, storage.kv, 0)));
   })
 }
 
