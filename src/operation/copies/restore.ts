@@ -60,10 +60,7 @@ export async function restoreFor(
     for (;;) {
       const hasTaken: boolean = state.step === 'take'
       const after = await stepRestore(context, plan, state, by)
-      if (!after) {
-        kv.delete(RESTORE)
-        throw conflict(NOT_EMPTY)
-      }
+      if (!after) throw conflict(NOT_EMPTY)
       state = { ...after, at: Date.now() }
       kv.put(RESTORE, state)
       // Behind the suspension a call ends: the tokens must know of it before there are rows to change.
@@ -71,11 +68,12 @@ export async function restoreFor(
       if (hasTaken || isOver || state.step === 'done') return progressOf(state)
     }
   } catch (error) {
-    // Until the first rows, another backup can be chosen. A database that is full has refused the suspension.
-    const problem = slotProblem(error)
-    if (state?.isChecked === false || (problem && state?.step === 'take')) kv.delete(RESTORE)
-    if (problem) throw conflict(problem)
-    throw error instanceof BackupError ? conflict(error.message) : error
+    const problem = error instanceof BackupError ? error.message : slotProblem(error)
+    const refusal = problem ? conflict(problem) : error
+    const isRefused = refusal instanceof ApiError && refusal.kind === 'conflict'
+    // Until the first rows, another backup can be chosen.
+    if (isRefused && (state?.isChecked === false || state?.step === 'take')) kv.delete(RESTORE)
+    throw refusal
   }
 }
 

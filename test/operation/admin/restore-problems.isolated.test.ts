@@ -18,7 +18,16 @@ import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, bindObject, manifestsOf, objectOf, recover, restoreAsOperator, wipe } from '../copies/support.ts'
+import {
+  backUp,
+  backUpInParts,
+  bindObject,
+  manifestsOf,
+  objectOf,
+  recover,
+  restoreAsOperator,
+  wipe,
+} from '../copies/support.ts'
 
 const HOMES: Home[] = ['DB', 'DB_TWO']
 
@@ -116,6 +125,26 @@ it('a failure of R2 is a 503 that says when to retry, and the restore goes on wh
   left = -1
   expect(failures.length).toBeGreaterThan(2)
   expect((await call('GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
+})
+
+it('a failure of R2 during the checks of a restore checks no part again that is checked', async () => {
+  const { id, call } = await mintCompany()
+  const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
+  await call('POST', '/orders', { title: 'Shirts', client_id: client.id })
+  await backUpInParts(id)
+  const [{ parts } = expect.fail('no manifest')] = await manifestsOf(id)
+  await wipe(id)
+  const reads: unknown[] = []
+  const failing = wrapBindings(env, (name, work, [key]) => {
+    const isPart = name === 'BACKUPS.get' && parts.some((part) => part.key === key)
+    return isPart && reads.push(key) === 3 ? Promise.reject(new Error('R2 fails.')) : work()
+  })
+  await bindObject(id, failing)
+  expect((await restoreAsOperator(id)).status).toBe(503)
+  expect((await restoreAsOperator(id)).body).toMatchObject({ done: true })
+  await bindObject(id, env)
+  const [first, second, third, ...others] = parts.map(({ key }) => key)
+  expect(reads.slice(0, parts.length + 1)).toEqual([first, second, third, third, ...others])
 })
 
 type Call = Awaited<ReturnType<typeof mintCompany>>['call']
