@@ -20,9 +20,13 @@ interface Ends {
 const SIDE_BY_SIDE = 4
 const ATTEMPTS = 5
 
+/** Reads a page to be written with its parts as one transaction, for which the destination's other companies wait. */
+const readShortPage: typeof readPage = (from, plan, ...rest) =>
+  readPage(from, plan.parts.length > 0 ? { ...plan, pageRows: 40 } : plan, ...rest)
+
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
 export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
-  const { tables, next } = await readPage(from, plan, after)
+  const { tables, next } = await readShortPage(from, plan, after)
   await putPage(to, tables)
   return { count: tables.reduce((sum, { rows }) => sum + rows.length, 0), next }
 }
@@ -63,7 +67,7 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {
   for (let at = 0; at < keys.length; at += PAGE_ROWS) {
     const isMeant = isAmong(from, plan, keys.slice(at, at + PAGE_ROWS))
-    const pages = pagesOf((after) => readPage(from, plan, after, isMeant))
+    const pages = pagesOf((after) => readShortPage(from, plan, after, isMeant))
     for await (const { tables } of pages) await putPage(to, tables)
   }
 }

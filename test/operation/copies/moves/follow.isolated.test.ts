@@ -262,6 +262,27 @@ it('a move needs no value over 2,000,000 bytes where JSON escapes every characte
   expect(await largestOfMove()).toBeLessThan(2_000_000)
 }, 120_000)
 
+it('a move writes at most 1,000 rows in one transaction while it copies orders with their lines', async () => {
+  const { id: client_id } = (await company.call('POST', '/clients', client('Acme'))).body.client
+  const order = { title: 'Caps', client_id, invoice_items: [{ title: 'Cap' }, { title: 'Hat' }, { title: 'Mug' }] }
+  const operations = new Array(20).fill({ method: 'POST', path: '/orders', body: order })
+  for (let count = 0; count < 10; count++) await company.call('POST', '/batch', { operations })
+  let largest = 0
+  const bindings = wrapBindings(env, async (name, work) => {
+    const results = await work()
+    if (name !== 'DB_TWO.batch') return results
+    // With those that triggers write.
+    const rows = (results as D1Result[]).reduce((sum, { meta }) => sum + meta.changes, 0)
+    largest = Math.max(largest, rows)
+    return results
+  })
+  for await (const { step } of stepsOf(company.id, 'DB_TWO', bindings)) if (step === 'compare') break
+  expect(largest).toBeGreaterThan(200)
+  expect(largest).toBeLessThanOrEqual(1_000)
+  await move(company.id, 'DB_TWO')
+  expect((await company.call('GET', '/orders')).body.pagination.total).toBe(200)
+})
+
 it('the delivery to an accounting system stores rotated tokens where the company has moved to', async () => {
   const shop = await Shop.open({}, 'DB')
   const id = await shop.makeOrder()
