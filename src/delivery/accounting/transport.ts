@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { parseJson } from '../../kernel/http/body.ts'
 import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
 import { classify, type FailureClass } from './decisions.ts'
 
@@ -125,14 +126,6 @@ function readXmlFault(xml: string): Fault | null {
 }
 
 const trimCode = (code: string) => code.trim().replace(/^0+(?=\d)/, '')
-
-function parseJson(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
-}
 
 /** Matches probable secrets, such as an earlier token or base64. */
 const LONG_WORD = /[\w.~+/=%-]{24,}/g

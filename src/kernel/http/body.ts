@@ -130,3 +130,12 @@ export function tooLarge(limitBytes: number): ApiError {
   const message = `The body must have at most ${describeBytes(limitBytes)}`
   return new ApiError('too_large', { message, details: { limit_bytes: limitBytes } })
 }
+
+/** @returns undefined for a text that is not JSON */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

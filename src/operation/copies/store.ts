@@ -1,6 +1,7 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
+import { parseJson } from '../../kernel/http/body.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { nameOf, unavailable } from '../../kernel/http/errors.ts'
 import { CONTENT, type Row } from './tables.ts'
@@ -73,19 +74,12 @@ export async function listBackups({ bucket, companyId }: Store): Promise<string[
 /** @throws BackupError when it is missing or damaged */
 export async function readManifest({ bucket, companyId }: Store, at: string): Promise<Manifest> {
   const key = manifestKey(companyId, at)
-  const { sha256, ...read } = parseManifest((await readObject(bucket, key)).toString(), key)
+  const text = (await readObject(bucket, key)).toString()
+  const { sha256, ...read }: Manifest & { sha256?: string } = Object(parseJson(text))
   if (sha256 !== hash('sha256', JSON.stringify(read))) throw new BackupError(`${key} is damaged: its checksum differs.`)
   if (read.format !== 3) throw new BackupError(`${key} has another format.`)
   if (manifestKey(read.company_id, read.at) !== key) throw new BackupError(`${key} is misplaced.`)
   return read
-}
-
-function parseManifest(text: string, key: string): Manifest & { sha256?: string } {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    throw new BackupError(`${key} cannot be read.`)
-  }
 }
 
 export async function writeManifest({ bucket }: Store, facts: Manifest): Promise<void> {

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { parseJson } from '../../../kernel/http/body.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import { LISTS } from '../tables.ts'
 import type { SeedInput } from './file.ts'
@@ -112,7 +113,9 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
   for await (const text of lines) {
     number++
     if (text.trim() === '' || threadOf(text) !== null) continue
-    const { type, data } = parseLine(text, number)
+    const parsed = parseJson(text)
+    if (parsed === undefined) throw new RangeError(`line ${number} is not JSON`)
+    const { type, data } = Object(parsed)
     if (type === 'company' && company) throw new RangeError(`line ${number} begins another export`)
     last = type
     if (type === 'company') company = data
@@ -129,13 +132,4 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
   return { file: { company, ...file } as SeedInput, integrations }
-}
-
-/** The message of a JSON error is not used: it quotes the line. */
-function parseLine(text: string, number: number) {
-  try {
-    return Object(JSON.parse(text))
-  } catch {
-    throw new RangeError(`line ${number} is not JSON`)
-  }
 }
