@@ -244,7 +244,8 @@ async function recover(service: Connection): Promise<void> {
     }
     if (step.missing) {
       const { id, database } = step.missing
-      console.error(`Company ${id} is not in ${database}: set all databases back to the same minute, and repeat this.`)
+      const remedy = 'add its binding if it has none, else set all databases back to the same minute'
+      console.error(`Company ${id} is not in ${database}: ${remedy}, and repeat this.`)
     }
     cursor = step.next_cursor ?? undefined
   } while (cursor !== undefined)

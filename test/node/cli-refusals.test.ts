@@ -93,7 +93,8 @@ it('a recovery of a company without rows in its database names both, and what to
   const url = await serveText(JSON.stringify({ ...RECOVERY, missing: { id: 7, database: 'DB_TWO' } }))
   const { stdout, stderr } = await runHere('companies', ['recover', '--remote', url], REMOTE)
   expect(stdout).toContain('Recovered: 0.')
-  expect(stderr).toBe('Company 7 is not in DB_TWO: set all databases back to the same minute, and repeat this.\n')
+  const remedy = 'add its binding if it has none, else set all databases back to the same minute'
+  expect(stderr).toBe(`Company 7 is not in DB_TWO: ${remedy}, and repeat this.\n`)
 })
 
 it('a recovery whose response was lost repeats that step, and tells what it paused', async () => {

@@ -480,6 +480,15 @@ it.each([
   expect(await sqlIn('DB', 'SELECT id FROM email_thread_objects WHERE company_id = ?', id)).toEqual([])
 })
 
+it('a recovery names a company whose database has no binding, and goes on', async () => {
+  const [gone, other] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB' })]
+  await sqlIn('DB', "UPDATE companies SET database = 'DB_GONE', database_slot = 1 WHERE id = ?", gone.id)
+  const steps = await recover()
+  const missing = { id: gone.id, database: 'DB_GONE' }
+  expect(steps.flatMap((step) => step.missing ?? [])).toEqual([missing])
+  expect(steps.map((step) => step.company?.id)).toContain(other.id)
+})
+
 describe('rows of a company in a database that it moved to after the restored time', () => {
   /** A company whose mail is in R2, with the rows that Time Travel of `DB` leaves in the other database. */
   async function setBack() {

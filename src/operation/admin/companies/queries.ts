@@ -53,11 +53,11 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
   return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
 }
 
-export async function findNextCompany({ directory: db }: AdminContext, after: number): Promise<number | null> {
-  const [[row]] = await db.read([
-    orm.select({ id: companies.id }).from(companies).where(sql`id > ${after}`).orderBy(companies.id).limit(1),
-  ])
-  return row?.id ?? null
+/** Finds the company with the lowest id from a number on, and its database. */
+export async function findNextCompany({ directory: db }: AdminContext, from: number) {
+  const select = orm.select({ id, database: placementColumns.database }).from(companies)
+  const [[row]] = await db.read([select.where(sql`id >= ${from}`).orderBy(id).limit(1)])
+  return row ?? null
 }
 
 export async function readCompany({ companyId, db, directory, database }: AdminContext) {

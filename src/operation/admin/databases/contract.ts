@@ -145,7 +145,7 @@ export const recoverDeployment = defineRecovery('recoverDeployment', 'POST /reco
       }),
     ),
     missing: z.nullable(
-      component('MissingCompany', 'A company without rows in the database that the directory names.', {
+      component('MissingCompany', 'A company whose database has no rows of it, or no binding.', {
         id,
         database: z.string(),
       }),
@@ -211,7 +211,7 @@ export const published = {
     recoverDeployment: {
       summary: 'Recover from a restore of the whole database',
       description:
-        'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and starts its feed of changes again. Each request does one step: repeat it with `next_cursor` until that is null. A company that is `missing` moved between databases that were set back to different times: set all of them back to the same minute, and recover again. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+        'After D1 Time Travel has set the database back: pauses the deliveries of all companies, revokes again what was revoked since, then raises the ids and invoice numbers of each company past what its backups, the marks that are kept every 5 minutes, its files and its accounting system have, and starts its feed of changes again. Each request does one step: repeat it with `next_cursor` until that is null. A company that is `missing` is in a database without a binding, or moved between databases that were set back to different times: add the binding, or set all of them back to the same minute, and recover again. Deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
       example: {
         body: {},
         response: { companies_paused: 3, tokens_revoked: 1, company: null, missing: null, next_cursor: 'Wy4uLl0' },

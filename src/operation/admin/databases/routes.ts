@@ -138,7 +138,7 @@ function checkDatabase({ env }: AdminContext, database: string): void {
 }
 
 /**
- * Does one step. A place is the run's name, the step, and a cursor of the revoked tokens in the cache or a company's id.
+ * Does one step. A place is the run's name, the step, and a cursor of the cache's revoked tokens or a company's lowest id.
  *
  * @returns what it did, and the place of the next step; null when that was all
  */
@@ -149,15 +149,12 @@ async function recover(context: AdminContext, [run = crypto.randomUUID(), step, 
   if (step === 'tokens') {
     const recovery = { ...context, db: context.directory, cache: env.CACHE }
     const { revoked, cursor } = await revokeAgain(recovery, at === null ? null : String(at))
-    const next = cursor === null ? await companyBehind(context, name, 0) : [run, step, cursor]
-    return { tokens_revoked: revoked, next }
+    return { tokens_revoked: revoked, next: cursor === null ? [run, 'company', 1] : [run, step, cursor] }
   }
-  const id = Number(at)
+  const company = await findNextCompany(context, Number(at))
+  if (!company) return { next: null }
+  const { id, database } = company
+  if (!databaseNames(env).includes(database)) return { missing: company, next: [run, step, id + 1] }
   const { done, ...result } = accepted(await env.COMPANY_BACKUP.getByName(String(id)).recover(id, name))
-  return done ? { ...result, next: await companyBehind(context, name, id) } : { next: [run, step, id] }
-}
-
-async function companyBehind(context: AdminContext, run: string, id: number) {
-  const next = await findNextCompany(context, id)
-  return next === null ? null : [run, 'company', next]
+  return done ? { ...result, next: [run, step, id + 1] } : { next: [run, step, id] }
 }
