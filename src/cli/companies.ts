@@ -10,9 +10,9 @@ import { CommandError, optional, required, resolvePath, runCommand, TEXT } from 
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, target } from './target.ts'
 
-const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data. 'move' takes a company
-to another database while it is used, and continues after an interruption; with the present database it takes a move
-back.
+const HELP = `'list' shows the companies, and what each database holds. 'create' makes a company without data; with --adopt it takes
+back one that the directory has lost, in the database that has its data. 'move' takes a company to another database
+while it is used, and continues after an interruption; with the present database it takes a move back.
 'show' has what a company stores. 'suspend' refuses every request of its tokens with 403 until 'resume'. 'usage' shows
 requests, refused ones and database time by hour. 'members' are the people who may open the company's settings: a
 developer manages tokens, webhooks and events, an owner integrations and members too.
@@ -96,9 +96,11 @@ await runCommand('companies', HELP, {
       id: ID,
       name: optional('--name NAME', api.updateCompany.body.shape.name),
       database: optional('--database NAME', DATABASE),
+      adopt: { usage: '[--adopt]', read: (given: unknown[]) => given.length > 0 },
       target: target({ mayBeNew: true }),
     },
-    print: ({ id, name, database }) => `Created company ${id} (${name}) in ${database}.`,
+    print: ({ id, name, database }, { adopt }) =>
+      `${adopt ? 'Adopted' : 'Created'} company ${id} (${name}) in ${database}.`,
   }),
   move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move),
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport),

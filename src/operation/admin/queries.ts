@@ -1,11 +1,12 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../kernel/db/audit.ts'
-import { orm } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
-import { isHere, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
+import { isHere, isPresent, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import { invalid } from '../../kernel/http/errors.ts'
+import { conflict, invalid } from '../../kernel/http/errors.ts'
+import { hasContent } from '../copies/restore.ts'
 import type { AdminContext } from './context.ts'
 
 /** Finds a person's role in a company, and its database: null where the directory has none with this id. */
@@ -17,6 +18,23 @@ export async function findAccess({ db, companyId }: CompanyContext, email: strin
   ])
   const own = roles.find((each) => each.company_id === companyId)
   return { isMember: roles.length > 0, ownRole: own?.role ?? ('member' as const), database: company?.database ?? null }
+}
+
+/**
+ * @returns whether the directory has the company
+ * @throws ApiError 409 where it has lost it, and a database other than `adopted` has its data, or that one has none
+ */
+export async function checkKnown({ companyId, directory, env }: AdminContext, adopted = ''): Promise<boolean> {
+  const select = (isMeant = sql`1`) => statement(sql`SELECT id FROM companies WHERE id = ${companyId} AND ${isMeant}`)
+  const [[known]] = await directory.read([select()])
+  if (known) return true
+  const isLost = sql`${isPresent(sql`id`)} AND ${hasContent({ companyId })}`
+  const found = openEach(env).map(async ({ name, db }) => ((await db.read([select(isLost)]))[0][0] ? name : []))
+  const names = (await Promise.all(found)).flat().join(' and ')
+  if (names === adopted) return false
+  const remedy = `take it back with npm run companies -- create ${companyId} --database ${names} --adopt`
+  const lost = `${names} has data of company ${companyId}, which the directory has lost: ${remedy}`
+  throw conflict(names ? lost : `${adopted} has no data of company ${companyId}: there is nothing to adopt`)
 }
 
 /** A list reads one row more than a page, after the cursor's key, which is empty on the first page. */

@@ -163,7 +163,7 @@ export async function countRows(context: CompanyContext): Promise<Record<string,
   return Object.fromEntries(await Promise.all(counts))
 }
 
-export function hasContent({ companyId }: CompanyContext): SQL {
+export function hasContent({ companyId }: Pick<CompanyContext, 'companyId'>): SQL {
   const exists = CONTENT.map((name) => sql`EXISTS (SELECT 1 FROM ${named(name)} WHERE company_id = ${companyId})`)
   return sql`(${sql.join(exists, sql` OR `)})`
 }

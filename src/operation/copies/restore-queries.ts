@@ -91,7 +91,7 @@ export async function openForRestore(
     orm
       .update(companies)
       .set({ ...SUSPENDED, ...raiseTo(LAST_IDS, company) })
-      .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId, db })})`)
+      .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId })})`)
       .returning({ id: companies.id }),
     adminEntry(by, 'company.restore', backup, sql`changes() > 0`),
   ])

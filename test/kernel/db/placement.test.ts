@@ -6,6 +6,7 @@ import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import type { AdminContext } from '../../../src/operation/admin/context.ts'
 import { listFromEach } from '../../../src/operation/admin/queries.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
+import { backUp } from '../../operation/copies/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminCallWith, adminRequest, adminSend } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
@@ -228,6 +229,56 @@ describe('the administration API', () => {
     expect(await sqlIn('DB', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
     for (const table of ['clients', 'changes']) await sqlIn('DB_TWO', `DELETE FROM ${table} WHERE company_id = ?`, id)
     await sqlIn('DB_TWO', 'DELETE FROM companies WHERE id = ?', id)
+  })
+
+  describe('refuses a company whose data is in a database while the directory has lost it:', () => {
+    let id: number
+    beforeEach(async () => {
+      id = there.id
+      await there.call('POST', '/clients', client)
+      await backUp(id)
+      await adminCall('PATCH', `/companies/${id}`, { name: 'Harbor', suspended: true })
+      const ofDirectory = ['api_tokens', 'members', 'admin_log']
+      for (const table of ofDirectory) await sqlIn('DB', `DELETE FROM ${table} WHERE company_id = ?`, id)
+      await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
+    })
+
+    const create = (body: object) => adminCall('POST', '/companies', { id, ...body })
+    const file = () => ({ company: { id, name: 'Imported' }, clients: [{ id: 1, company_name: 'Other' }] })
+    const parts = () => ({ hash: 'b'.repeat(64), part: 1, parts: 1, file: file() })
+    it.each<[string, () => ReturnType<typeof adminCall>]>([
+      ['a creation in DB', () => create({})],
+      ['a creation in the database itself', () => create({ database: 'DB_TWO' })],
+      ['an adoption in DB', () => create({ adopt: true })],
+      ['an import', () => adminCall('POST', `/companies/${id}/imports`, parts())],
+      ['the check of an import', () => adminCall('POST', `/companies/${id}/imports`, { ...parts(), check: true })],
+      ['a restore', () => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })],
+    ])('%s', async (_, send) => {
+      const { status, body } = await send()
+      expect([status, body.error?.message]).toEqual([409, expect.stringContaining(`--database DB_TWO --adopt`)])
+      for (const home of ['DB', 'DB_TWO'] as const) {
+        const kept = await sqlIn(home, 'SELECT name FROM companies WHERE id = ?', id)
+        expect(kept).toEqual(home === 'DB' ? [] : [{ name: 'Harbor' }])
+      }
+    })
+
+    it('one that is adopted there is as it was', async () => {
+      const adopted = { id, name: 'Harbor', database: 'DB_TWO' }
+      expect(await create({ database: 'DB_TWO', adopt: true })).toMatchObject({ status: 200, body: adopted })
+      const after = { ...adopted, suspended: true, client_count: 1 }
+      expect((await adminCall('GET', `/companies/${id}`)).body).toMatchObject(after)
+      expect((await call(await mintToken(id), 'GET', '/clients')).status).toBe(403)
+      await adminCall('PATCH', `/companies/${id}`, { suspended: false })
+      expect((await call(await mintToken(id), 'GET', '/clients')).body.data).toMatchObject([client])
+      expect((await create({ database: 'DB_TWO', adopt: true })).status).toBe(409)
+    })
+  })
+
+  it('adopts no company that has no data in the database', async () => {
+    const id = freshId()
+    const { status, body } = await adminCall('POST', '/companies', { id, database: 'DB_TWO', adopt: true })
+    expect([status, body.error?.message]).toEqual([409, expect.stringContaining('DB_TWO has no data of company')])
+    expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
   })
 
   it('says what to do where the directory has a company that its database has lost', async () => {

@@ -49,6 +49,7 @@ export const createCompany = define('createCompany', 'POST /companies', {
     id: seededId,
     name: z.optional(trimmed(255)),
     database: z._default(database, 'DB'),
+    adopt: z._default(z.boolean(), false).check(z.describe('Takes back its data here, which the directory has lost.')),
   }),
   response: component('CreatedCompany', 'The company.', { id, name: z.string(), database }),
   errors: ['conflict'],
@@ -171,7 +172,7 @@ export const published = {
     createCompany: {
       summary: 'Create a company',
       description:
-        'Without data: in the database that is named. A seed file that is imported for a company that does not exist creates it in `DB`.',
+        'Without data: in the database that is named. 409 where the directory has lost the company while a database has its data: `adopt`, with that database, takes it back as it is there. Its tokens and members are those of the directory: make new ones where it has none. A seed file that is imported for a company that does not exist creates it in `DB`.',
       example: {
         body: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
         response: { id: 7, name: 'Ridgeline Custom Apparel', database: 'DB_APAC' },
@@ -202,7 +203,7 @@ export const published = {
     restoreCompany: {
       summary: 'Restore a company from its backups',
       description:
-        'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were assigned after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
+        'Into a company that does not exist or is empty. Each request does some steps, for about 5 s: repeat it with the same body until `done`. Meanwhile the company is suspended. Its ids and invoice numbers are raised past those that were assigned after the backup, its feed of changes starts again, so that every reader copies the lists again, tokens that were revoked since, in the last 90 days, stay revoked, and its deliveries stay paused until `PATCH /companies/{company_id}` resumes them.',
       example: {
         body: { from: '2026-11-22' },
         response: { done: true, backup, step: 'done', rows: 4821, differences: [], accounting: 'read' },

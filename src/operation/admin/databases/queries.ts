@@ -7,6 +7,7 @@ import { companies, moves } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/errors.ts'
 import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
+import { checkKnown } from '../queries.ts'
 
 /** Sums up each database by its companies' counters. A database that fails is listed with its error. */
 export async function listDatabases({ env }: AdminContext) {
@@ -32,43 +33,38 @@ export async function listMoves({ directory }: AdminContext) {
   return rows
 }
 
-type NewCompany = { id: number; name: string; database: string }
+type NewCompany = { id: number; name: string; database: string; adopt: boolean }
 
-/** Creates a company in a database. @returns false if the id is taken, or was lost by the directory with its rows there */
-export async function createCompany(context: AdminContext, { database, ...given }: NewCompany): Promise<boolean> {
+/** Creates a company in a database, or adopts it there: see {@link checkKnown}. @returns null if the id is taken */
+export async function createCompany(context: AdminContext, { database, adopt, ...given }: NewCompany) {
   const { directory, env, now } = context
   const { id } = given
+  if (await checkKnown({ ...context, companyId: id }, adopt ? database : undefined)) return null
   const company = { ...given, created_at: now, updated_at: now }
   const isFree = sql`NOT EXISTS (SELECT 1 FROM companies WHERE id = ${id})`
   const insert = (placed: object) => insertRow(companies, { ...company, ...placed }, sql`WHERE ${isFree}`)
   let placed: object = { slot: freeSlot() }
   if (database !== DIRECTORY) {
-    const [[taken]] = await directory.read([orm.select({ id: companies.id }).from(companies).where(sql`id = ${id}`)])
-    if (taken) return false
     // Nobody sees the company before the directory names it: a retry completes an interrupted creation.
     const db = openDatabase(bindingOf(env, database))
     const [, , [row]] = await db.writeIdempotent([
       // One that was here, and that the directory has lost since, would be sent on to where it went.
-      statement(sql`DELETE FROM company_guards WHERE company_id = ${id} AND ${isFree}`),
+      statement(sql`DELETE FROM company_guards WHERE company_id = ${id} AND (${adopt} OR ${isFree})`),
       insert(placed),
       orm
-        .select({
-          slot: companies.slot,
-          hasContent: sql<number>`${hasContent({ companyId: id, db })}`.as('has_content'),
-        })
+        .select({ name: companies.name, suspended: companies.suspended, slot: companies.slot })
         .from(companies)
-        .where(sql`id = ${id}`),
+        .where(sql`id = ${id} AND (${adopt} OR NOT ${hasContent({ companyId: id })})`),
     ])
-    if (row?.hasContent) return false
-    const slot = row?.slot ?? 0
-    placed = { slot, database, database_slot: slot }
+    if (!row) return null
+    placed = { ...row, database, database_slot: row.slot }
   }
   const [rows] = await directory.write([
-    insert(placed).returning({ id: companies.id }),
+    insert(placed).returning({ id: companies.id, name: companies.name }),
     // `changes()` must follow the statement that inserts the company.
     adminEntry({ ...context, companyId: id }, 'companies.create', database, sql`changes() > 0`),
   ])
-  return rows.length > 0
+  return rows[0] ?? null
 }
 
 /** All encrypted values. Each is bound to its company and `kind`: see `kernel/db/credentials.ts`. */

@@ -16,7 +16,7 @@ import { listBackups } from '../../copies/store.ts'
 import { findNextCompany } from '../companies/queries.ts'
 import { type AdminContext, toAdministrator } from '../context.ts'
 import { adminRoute, withTimes } from '../endpoint.ts'
-import { beginRecovery } from '../queries.ts'
+import { beginRecovery, checkKnown } from '../queries.ts'
 import { invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
 import * as queries from './queries.ts'
@@ -44,16 +44,15 @@ export const routes = [
   }),
 
   adminRoute(contract.createCompany, async ({ body }, context) => {
-    const { id, name = `Company ${id}`, database } = body
+    const { id, name = `Company ${id}`, database, adopt } = body
     checkDatabase(context, database)
     await requireCurrent(bindingOf(context.env, database))
-    const company = { id, name, database }
-    const created = await queries.createCompany(context, company).catch((error: unknown) => {
+    const created = await queries.createCompany(context, { id, name, database, adopt }).catch((error: unknown) => {
       const problem = slotProblem(error)
       throw problem ? conflict(problem) : error
     })
     if (!created) throw conflict(`There is a company ${id} already, or data of one that the directory has lost`)
-    return company
+    return { ...created, database }
   }),
 
   adminRoute(contract.moveCompany, async ({ body: { database } }, context) => {
@@ -107,6 +106,7 @@ export const routes = [
 
   adminRoute(contract.restoreCompany, async ({ body: { from } }, context) => {
     const { companyId, env } = context
+    await checkKnown(context)
     const untilMs = from.includes('T') ? Date.parse(from) : Date.parse(from) + DAY_MS - 1
     const object = env.COMPANY_BACKUP.getByName(String(companyId))
     const result = accepted(await object.restore(toAdministrator(context), untilMs))

@@ -13,6 +13,7 @@ import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countFile, planLoad, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
+import { checkKnown } from '../queries.ts'
 import * as contract from './contract.ts'
 import { findImport, recordPart, refuseContent } from './queries.ts'
 
@@ -42,6 +43,7 @@ export const routes = [
     const issues = findAddressIssues(file.integrations, context.addresses())
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     const before = await findImport(context, hash)
+    if (!before) await checkKnown(context)
     if (into_empty && !before && !(await isEmpty(context))) {
       throw conflict(`Company ${context.companyId} is not empty: import into a new one`)
     }
