@@ -4,7 +4,7 @@ import { openDatabase, type Placeholders, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { WriteContext } from './context.ts'
 import { bindingOf, DIRECTORY, directoryFor } from './placement.ts'
-import { adminLog, auditLog } from './schema.ts'
+import { auditLog } from './schema.ts'
 
 export interface Administrator {
   /** 0 stands for the whole deployment. */
@@ -56,6 +56,8 @@ export function auditEntry(
   )
 }
 
+const ADMIN_COLUMNS = 'company_id, actor, action, entity_id, address, request_id, at'
+
 /** A statement for the batch of an administrator's change. `entityId` may be SQL that reads an id of the same batch. */
 export function adminEntry(
   { companyId, caller, address, requestId, now }: Administrator,
@@ -63,16 +65,10 @@ export function adminEntry(
   entityId: SQL | string | number,
   when: SQL = sql`1`,
 ) {
-  const values = {
-    company_id: companyId === 0 ? sql`NULL` : companyId,
-    actor: caller.actor,
-    action,
-    entity_id: typeof entityId === 'number' ? String(entityId) : entityId,
-    address,
-    request_id: requestId,
-    at: now,
-  }
-  return insertRow(adminLog, values, sql`WHERE ${when}`)
+  const company = companyId === 0 ? null : companyId
+  const entity = typeof entityId === 'number' ? String(entityId) : entityId
+  return statement(sql`INSERT INTO admin_log (${sql.raw(ADMIN_COLUMNS)})
+    SELECT ${company}, ${caller.actor}, ${action}, ${entity}, ${address}, ${requestId}, ${now} WHERE ${when}`)
 }
 
 const COLLECTED_AT_ONCE = 500
@@ -81,16 +77,14 @@ const COLLECTED_AT_ONCE = 500
 export async function collectAdminEntries(env: Env, database: string): Promise<void> {
   if (database === DIRECTORY) return
   const db = openDatabase(bindingOf(env, database))
-  const columns = 'company_id, actor, action, entity_id, address, request_id, at'
-  const [rows] = await db.read([statement(`SELECT ${columns} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`)])
+  const [rows] = await db.read([
+    statement(`SELECT ${ADMIN_COLUMNS} FROM admin_log ORDER BY id LIMIT ${COLLECTED_AT_ONCE}`),
+  ])
   if (rows.length === 0) return
   const json = JSON.stringify(rows)
-  const values = columns.replaceAll(/\w+/g, (name) => `e.value ->> '$.${name}'`)
-  const isSame = ['company_id', 'actor', 'action', 'entity_id', 'request_id']
-    .map((name) => `o.${name} IS e.value ->> '$.${name}'`)
-    .join(' AND ')
-  const same = `admin_log AS o WHERE o.at = CAST(e.value ->> '$.at' AS INTEGER) AND ${isSame}`
-  const insertion = `INSERT INTO admin_log (${columns}) SELECT ${values} FROM json_each(?) AS e
+  const values = ADMIN_COLUMNS.replaceAll(/\w+/g, (name) => `e.value ->> '$.${name}'`)
+  const same = `admin_log AS o WHERE o.at = e.value ->> '$.at' AND (${ADMIN_COLUMNS}) IS (${values})`
+  const insertion = `INSERT INTO admin_log (${ADMIN_COLUMNS}) SELECT ${values} FROM json_each(?) AS e
     WHERE NOT EXISTS (SELECT 1 FROM ${same})`
   await directoryFor(env).writeIdempotent([statement(insertion, json)])
   // Once the table is empty, new entries get the same ids again.
