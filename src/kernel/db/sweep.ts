@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { type Database, openDatabase, orm, type Statements, startUse } from './client.ts'
+import { type Database, openDatabase, orm, type Statements, startUse, statement } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
 import { storedBytes, uncountResults } from './quota.ts'
 import {
@@ -35,14 +35,10 @@ const STARTED_AT_ONCE = 100
 /** Some companies whose deliveries run, with a row of a table for which `isDue` holds. */
 async function listDelivering(db: Database, table: typeof integrations | typeof webhookEndpoints, isDue: SQL) {
   const runs = sql`${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0 AND ${isHere}`
-  const query = orm
-    .selectDistinct({ id: table.company_id })
-    .from(table)
-    .innerJoin(companies, sql`${companies.id} = ${table.company_id} AND ${runs}`)
-    .where(isDue)
-    .orderBy(sql`random()`)
-    .limit(STARTED_AT_ONCE)
-  const [rows] = await db.read([query])
+  const [rows] = await db.read([
+    statement<{ id: number }>(sql`SELECT DISTINCT ${table.company_id} AS id FROM ${table} JOIN companies
+      ON companies.id = ${table.company_id} AND ${runs} WHERE ${isDue} ORDER BY random() LIMIT ${STARTED_AT_ONCE}`),
+  ])
   return rows.map(({ id }) => id)
 }
 
@@ -130,11 +126,9 @@ export async function removeExpiredRows(db: Database, nowMs: number, limits = re
   const entries = sql`id IN (SELECT id FROM admin_log
     WHERE at < ${nowMs - DAYS.admin_log * DAY_MS} ORDER BY at LIMIT ${CHUNK_ROWS})`
   const oldEntries = oldestBefore('audit_log', 'id', nowMs)
-  const recordExpired = orm
-    .update(companies)
-    .set({ audit_expired: sql`expired.last` })
-    .from(sql`(SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired`)
-    .where(sql`companies.id = expired.company_id`)
+  const recordExpired = statement(sql`UPDATE companies SET audit_expired = expired.last
+    FROM (SELECT company_id, max(key) AS last FROM (${oldEntries}) GROUP BY company_id) AS expired
+    WHERE companies.id = expired.company_id`)
   const oldChanges = sql`(company_id, sequence) IN (${oldestBefore('changes', 'sequence', nowMs)})`
   // The last statement of each removes a chunk. Tables take turns, so that none waits for another.
   const removals: Statements[] = [
