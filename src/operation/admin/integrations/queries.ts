@@ -33,10 +33,8 @@ export async function putIntegration(context: AdminContext, kind: string, file: 
       WHERE company_id = ${companyId} AND kind = ${kind} AND credentials <> ${kept ?? null}`),
     adminEntry(context, 'integrations.put', kind),
     ...statements,
-    orm
-      .update(accountingConnections)
-      .set({ stopped_for: null })
-      .where(sql`company_id = ${companyId} AND ${kind} = 'accounting_sync'`),
+    statement(sql`UPDATE accounting_connections SET stopped_for = NULL
+      WHERE company_id = ${companyId} AND ${kind} = 'accounting_sync'`),
   ])
   await write.catch(throwConflict)
 }
@@ -95,29 +93,15 @@ export async function retryEvents(context: AdminContext, by: 'id' | 'state', val
  * statement counts the events that were meant, also in a second run.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
+  const undelivered = sql`company_id = ${companyId} AND state <> 'done'`
+  const meantOrders = sql`SELECT order_id FROM accounting_outbox WHERE ${condition}`
   return [
-    orm
-      .update(accountingConnections)
-      .set({ stopped_for: null, paused_until: 0, reason: null })
-      .where(sql`company_id = ${companyId} AND EXISTS (SELECT 1 FROM accounting_outbox WHERE ${condition})`),
-    orm
-      .update(accountingOutbox)
-      .set({
-        state: sql`iif(state = 'sent', 'sent', 'pending')`,
-        attempts: 0,
-        stale_attempts: 0,
-        next_attempt_at: now,
-        updated_at: now,
-      })
-      .where(
-        sql`company_id = ${companyId} AND state <> 'done' AND ((${condition}) OR (state = 'sent'
-          AND order_id IN (SELECT order_id FROM accounting_outbox WHERE ${condition})))`,
-      ),
-    orm
-      .select({ count: sql<number>`count(*)`.as('events') })
-      .from(accountingOutbox)
-      .where(
-        sql`company_id = ${companyId} AND state <> 'done' AND updated_at = ${now} AND (state = 'pending' OR ${condition})`,
-      ),
+    statement(sql`UPDATE accounting_connections SET stopped_for = NULL, paused_until = 0, reason = NULL
+      WHERE company_id = ${companyId} AND EXISTS (${meantOrders})`),
+    statement(sql`UPDATE accounting_outbox SET state = iif(state = 'sent', 'sent', 'pending'),
+        attempts = 0, stale_attempts = 0, next_attempt_at = ${now}, updated_at = ${now}
+      WHERE ${undelivered} AND ((${condition}) OR (state = 'sent' AND order_id IN (${meantOrders})))`),
+    statement<{ count: number }>(sql`SELECT count(*) AS count FROM accounting_outbox
+      WHERE ${undelivered} AND updated_at = ${now} AND (state = 'pending' OR ${condition})`),
   ] as const
 }

@@ -88,13 +88,9 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
     initial_failures: sql`iif(${hasNewUrl}, 0, initial_failures * (1 - ${enables}))`,
   }
   const [, , , [row]] = await db.writeIdempotent([
-    orm
-      .update(webhookDeliveries)
-      .set({ attempts: 0, first_attempt_at: null, next_attempt_at: now })
-      .where(
-        sql`${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
-          AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`,
-      ),
+    statement(sql`UPDATE webhook_deliveries SET attempts = 0, first_attempt_at = NULL, next_attempt_at = ${now}
+      WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
+        AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`),
     orm
       .update(webhookEndpoints)
       .set({ ...change, ...state, updated_at: now })
