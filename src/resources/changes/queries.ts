@@ -1,9 +1,9 @@
-import { getTableColumns, sql } from 'drizzle-orm'
+import { sql } from 'drizzle-orm'
 import { withIsoTimes } from '../../kernel/api/contract.ts'
-import { mapRows, orm, type Placeholders, prepare, prepareBatch } from '../../kernel/db/client.ts'
+import { orm, type Placeholders, prepare, statement } from '../../kernel/db/client.ts'
 import { COLUMNS } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { changes, clients, companies, emailThreads } from '../../kernel/db/schema.ts'
+import { clients } from '../../kernel/db/schema.ts'
 import { orderStatements, presentListed } from '../orders/parts-sql.ts'
 import { EXPANSIONS } from '../orders/shapes.ts'
 import type { ChangeType } from './contract.ts'
@@ -12,38 +12,20 @@ import type { ChangeRow } from './present.ts'
 /** Limits the rows that one page reads: with a filter it may find none among them. */
 const WINDOW = 5_000
 
-/** A company that was lost and made again has another feed, whose sequences begin again. */
-const feedOf = { last: companies.last_change, feed: companies.created_at }
-
 export type ChangePage = Awaited<ReturnType<typeof findChanges>>
 
-const { company_id, previous_updated_at, ...feedColumns } = getTableColumns(changes)
-const { account_email, legacy_thread_id } = emailThreads
+/** A company that was lost and made again has another `feed`, whose sequences begin again. */
+const FEED = 'last_change AS last, created_at AS feed'
+const OLDEST = '(SELECT min(sequence) FROM changes WHERE company_id = ?1)'
+const ENDS = `SELECT ${FEED}, ${OLDEST} AS oldest FROM companies WHERE id = ?1`
+const FIRST = `max(CAST(?2 AS INTEGER), coalesce(${OLDEST}, 1) - 1)`
+const PAGE = `SELECT d.sequence, d.type, d.entity_id, d.operation, d.version, d.at, d.old_status_id, d.new_status_id,
+    t.account_email, t.legacy_thread_id FROM changes AS d
+  LEFT JOIN email_threads AS t ON d.type = 'email_threads' AND t.id = d.entity_id AND t.company_id = d.company_id
+  WHERE d.company_id = ?1 AND d.sequence > ${FIRST} AND d.sequence <= ${FIRST} + ${WINDOW}
+    AND d.type IN (SELECT value FROM json_each(?3)) ORDER BY d.sequence LIMIT ?4`
 
-const page = prepareBatch((p: Placeholders<'companyId' | 'after' | 'types' | 'limit'>) => {
-  const oldest = sql`(SELECT min(sequence) FROM changes WHERE company_id = ${p.companyId})`
-  const first = sql`max(CAST(${p.after} AS INTEGER), coalesce(${oldest}, 1) - 1)`
-  const { sequence, type, entity_id } = feedColumns
-  return [
-    orm
-      .select({ ...feedOf, oldest: sql<number | null>`${oldest}`.as('oldest') })
-      .from(companies)
-      .where(sql`${companies.id} = ${p.companyId}`),
-    orm
-      .select({ ...feedColumns, account_email, legacy_thread_id })
-      .from(changes)
-      .leftJoin(
-        emailThreads,
-        sql`${type} = 'email_threads' AND ${emailThreads.id} = ${entity_id} AND ${emailThreads.company_id} = ${company_id}`,
-      )
-      .where(
-        sql`${company_id} = ${p.companyId} AND ${sequence} > ${first} AND ${sequence} <= ${first} + ${sql.raw(String(WINDOW))}
-          AND ${type} IN (SELECT value FROM json_each(${p.types}))`,
-      )
-      .orderBy(sequence)
-      .limit(p.limit),
-  ]
-})
+type Feed = { last: number; feed: number }
 
 /**
  * Reads a page of the feed and the sequence up to which it was read; `oldest` is the first stored sequence, or the next
@@ -53,8 +35,10 @@ export async function findChanges(
   { db, companyId }: CompanyContext,
   { after, types, limit }: { after: number; types: readonly ChangeType[]; limit: number },
 ) {
-  const [ofCompany, ofPage] = page({ companyId, after, types: JSON.stringify(types), limit: limit + 1 })
-  const [[company], rows] = await db.read([ofCompany, mapRows(ofPage, (rows: ChangeRow[]) => rows)])
+  const [[company], rows] = await db.read([
+    statement<Feed & { oldest: number | null }>(ENDS, companyId),
+    statement<ChangeRow>(PAGE, companyId, after, JSON.stringify(types), limit + 1),
+  ])
   const last = company?.last ?? 0
   const oldest = company?.oldest ?? last + 1
   const shown = rows.slice(0, limit)
@@ -105,7 +89,7 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
 
 /** The empty page behind the newest change. */
 export async function findEnd({ db, companyId }: CompanyContext): Promise<ChangePage> {
-  const [[company]] = await db.read([orm.select(feedOf).from(companies).where(sql`${companies.id} = ${companyId}`)])
+  const [[company]] = await db.read([statement<Feed>(`SELECT ${FEED} FROM companies WHERE id = ?`, companyId)])
   const { last, feed } = company ?? { last: 0, feed: 0 }
   return { rows: [], readTo: last, hasMore: false, oldest: last + 1, feed }
 }
