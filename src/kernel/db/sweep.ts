@@ -2,16 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { type Database, openDatabase, orm, type Statements, startUse, statement } from './client.ts'
 import { isHere, isSettled } from './placement.ts'
 import { storedBytes, uncountResults } from './quota.ts'
-import {
-  accountingOutbox,
-  adminLog,
-  auditLog,
-  changes,
-  companies,
-  idempotencyKeys,
-  integrations,
-  webhookEndpoints,
-} from './schema.ts'
+import { accountingOutbox, adminLog, auditLog, changes, idempotencyKeys } from './schema.ts'
 
 // The work of the cron trigger: no other code reads a whole database, across companies.
 
@@ -32,34 +23,32 @@ export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_00
 /** Limits the companies that one sweep starts of a database: an invocation makes at most 1,000 calls. */
 const STARTED_AT_ONCE = 100
 
-/** Some companies whose deliveries run, with a row of a table for which `isDue` holds. */
-async function listDelivering(db: Database, table: typeof integrations | typeof webhookEndpoints, isDue: SQL) {
-  const runs = sql`${companies.suspended} = 0 AND ${companies.deliveries_paused} = 0 AND ${isHere}`
+/** Some companies whose deliveries run, with a row `t` of a table for which `isDue` holds. */
+async function listDelivering(db: Database, table: 'integrations' | 'webhook_endpoints', isDue: SQL) {
   const [rows] = await db.read([
-    statement<{ id: number }>(sql`SELECT DISTINCT ${table.company_id} AS id FROM ${table} JOIN companies
-      ON companies.id = ${table.company_id} AND ${runs} WHERE ${isDue} ORDER BY random() LIMIT ${STARTED_AT_ONCE}`),
+    statement<{ id: number }>(sql`SELECT DISTINCT t.company_id AS id FROM ${sql.raw(table)} AS t JOIN companies
+      ON companies.id = t.company_id AND companies.suspended = 0 AND companies.deliveries_paused = 0 AND ${isHere}
+      WHERE ${isDue} ORDER BY random() LIMIT ${STARTED_AT_ONCE}`),
   ])
   return rows.map(({ id }) => id)
 }
 
 /** Some companies with an accounting event that is due and may be delivered. */
 export function listDueCompanies(db: Database, nowMs: number): Promise<number[]> {
-  const { company_id, kind, enabled, updated_at } = integrations
-  const isDue = sql`${kind} = 'accounting_sync' AND ${enabled} = 1
-    AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = ${company_id}
+  const isDue = sql`t.kind = 'accounting_sync' AND t.enabled = 1
+    AND EXISTS (SELECT 1 FROM accounting_outbox AS o WHERE o.company_id = t.company_id
       AND o.state IN ('pending', 'sent') AND o.next_attempt_at <= ${nowMs})
-    AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = ${company_id}
-      AND (c.stopped_for = ${updated_at} OR c.paused_until > ${nowMs}))`
-  return listDelivering(db, integrations, isDue)
+    AND NOT EXISTS (SELECT 1 FROM accounting_connections AS c WHERE c.company_id = t.company_id
+      AND (c.stopped_for = t.updated_at OR c.paused_until > ${nowMs}))`
+  return listDelivering(db, 'integrations', isDue)
 }
 
 /** Some companies with changes that are to be delivered to a webhook endpoint now. */
 export function listWebhookCompanies(db: Database, nowMs: number): Promise<number[]> {
-  const { company_id, id, enabled, position, replay_end } = webhookEndpoints
-  const isDue = sql`${enabled} = 1 AND (${companies.last_change} > ${position} OR ${replay_end} IS NOT NULL
-    OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = ${company_id} AND d.endpoint_id = ${id}
+  const isDue = sql`t.enabled = 1 AND (companies.last_change > t.position OR t.replay_end IS NOT NULL
+    OR EXISTS (SELECT 1 FROM webhook_deliveries AS d WHERE d.company_id = t.company_id AND d.endpoint_id = t.id
       AND d.next_attempt_at IS NOT NULL AND d.next_attempt_at <= ${nowMs}))`
-  return listDelivering(db, webhookEndpoints, isDue)
+  return listDelivering(db, 'webhook_endpoints', isDue)
 }
 
 /** Limits the count of a gauge and so its cost; a gauge at the limit means that or more. */
