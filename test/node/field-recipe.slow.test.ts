@@ -19,7 +19,7 @@ const COPIED = [
 const STEPS: Record<string, [text: string, changed: string][]> = {
   'src/kernel/db/schema.ts': [
     ["    ...counted('clients'),", "    nickname: text(),\n    ...counted('clients'),"],
-    ["textsWith())} + (${octets('email_key'", "textsWith('nickname'))} + (${octets('email_key'"],
+    ["textsWith())} + (${octets('email_key", "textsWith('nickname'))} + (${octets('email_key"],
   ],
   'src/resources/clients/contract.ts': [
     ['  phone: nullable(', "  nickname: nullable(trimmed(255), 'What the client is called.'),\n  phone: nullable("],

@@ -33,13 +33,18 @@ import {
  * repetition takes up to twice as much of the full-text tables.
  */
 
-const octets = (...columns: string[]) => columns.map((name) => `coalesce(octet_length(${name}), 0)`).join(' + ')
+/** @param columns their names, with white space between */
+const octets = (columns: string) =>
+  columns
+    .split(/\s+/)
+    .map((name) => `coalesce(octet_length(${name}), 0)`)
+    .join(' + ')
 
 /**
  * The length of a row's texts: {@link TEXT_BYTES}, and the columns that a later migration has added. These are named here,
  * as `text_bytes` cannot change while `stored_bytes` reads it: see `src/site/guides/upgrades.md`.
  */
-const textsWith = (...added: string[]) => (added.length === 0 ? 'text_bytes' : `(text_bytes + ${octets(...added)})`)
+const textsWith = (added = '') => (added === '' ? 'text_bytes' : `(text_bytes + ${octets(added)})`)
 
 /** A row in a table, whose rows over a third of a page waste the rest of it. @param text a column or in parentheses */
 const inTable = (text: string) =>
@@ -53,22 +58,14 @@ const trigrams = (length: string) => `17 * (${length}) / 2 + 5 * min(${length}, 
 
 /** Lengths of the texts of the first migration, which long expressions read. */
 export const TEXT_BYTES = {
-  clients: octets(
-    ...['company_name', 'first_name', 'last_name', 'email', 'website', 'phone', 'company_name_key', 'first_name_key'],
-    ...['last_name_key', 'email_key', 'phone_key', 'phone_digits', 'tax_exempt_reason', 'external_id'],
-    'accounting_customer_id',
-  ),
-  orders: octets(
-    ...['title', 'description', 'start_date', 'deadline', 'client_notes', 'created_date', 'external_id', 'title_key'],
-    'number_key',
-  ),
-  invoice_items: octets('title', 'description', 'supplier', 'style', 'color', 'size', 'sku', 'search_text'),
-  catalog_items: octets('title', 'description', 'search_text'),
-  thread_contexts: octets(
-    ...['thread_id', 'legacy_thread_id', 'sender_email', 'client_id', 'client_data', 'clients_data', 'orders_data'],
-    ...['selected_order_id', 'participant_emails', 'participants_data'],
-  ),
-  idempotency_keys: octets('key', 'fingerprint', 'result'),
+  clients: octets(`company_name first_name last_name email website phone company_name_key first_name_key
+    last_name_key email_key phone_key phone_digits tax_exempt_reason external_id accounting_customer_id`),
+  orders: octets('title description start_date deadline client_notes created_date external_id title_key number_key'),
+  invoice_items: octets('title description supplier style color size sku search_text'),
+  catalog_items: octets('title description search_text'),
+  thread_contexts: octets(`thread_id legacy_thread_id sender_email client_id client_data clients_data orders_data
+    selected_order_id participant_emails participants_data`),
+  idempotency_keys: octets('key fingerprint result'),
 }
 
 /** A deleted client or item is not indexed. */
@@ -82,20 +79,20 @@ const LINKS = `(max(${elements('clients_data')}, client_id IS NOT NULL) + ${elem
 const CLIENT_TEXT = 'length(search_text) + length(phone_digits)'
 
 export const STORED_BYTES = {
-  clients: `225 + ${inTree(textsWith())} + (${octets('email_key', 'external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted(`6 * (${CLIENT_TEXT}) + 4 * min(${CLIENT_TEXT}, 110)`)}`,
+  clients: `225 + ${inTree(textsWith())} + (${octets('email_key external_id')}) * 5 / 4 + ${trigrams('length(company_name_key)')} + ${unlessDeleted(`6 * (${CLIENT_TEXT}) + 4 * min(${CLIENT_TEXT}, 110)`)}`,
   orders: `225 + ${inTree(textsWith())} + (${octets('external_id')}) * 5 / 4 + ${trigrams('length(title_key) + length(number_key)')}`,
-  invoices: `100 + octet_length(number) + ${inTree(octets('number', 'tax_exempt_reason'))}`,
+  invoices: `100 + octet_length(number) + ${inTree(octets('number tax_exempt_reason'))}`,
   invoice_items: `110 + ${inTable(textsWith())} + ${trigrams('min(length(search_text), length(title) + 201)')}`,
-  payments: `31 + ${inTree(octets('method', 'paid_at', 'note'))}`,
-  artworks: `52 + (${octets('name', 'print_method', 'placements', 'colors', 'preview_url', 'status')}) * 17 / 16`,
+  payments: `31 + ${inTree(octets('method paid_at note'))}`,
+  artworks: `52 + (${octets('name print_method placements colors preview_url status')}) * 17 / 16`,
   catalog_items: `32 + ${inTable(textsWith())} + ${unlessDeleted(`48 + ${trigrams('length(search_text)')}`)}`,
-  thread_contexts: `70 + ${inTable(textsWith())} + ${octets('thread_id', 'legacy_thread_id')} + ${LINKS} * (36 + 11 * octet_length(thread_id) / 5)`,
+  thread_contexts: `70 + ${inTable(textsWith())} + ${octets('thread_id legacy_thread_id')} + ${LINKS} * (36 + 11 * octet_length(thread_id) / 5)`,
   // The texts and the content are in `mail_bytes`; this has the row of an object in R2 too.
   email_threads: '410 + 16 * octet_length(account_email) / 5 + 21 * octet_length(legacy_thread_id) / 10',
   // A delivered event has no body, and is removed after 7 days.
-  accounting_outbox: `iif(state = 'done', 0, 90 + (${octets('operation', 'state', 'request_id', 'request_body', 'last_error')}) * 17 / 16)`,
-  accounting_links: `20 + (${octets('external_id', 'sync_token', 'customer_id')}) * 9 / 8`,
-  webhook_deliveries: `54 + 2 * (${octets('endpoint_id', 'type', 'entity_id')}) + (${octets('last_error')}) * 9 / 8`,
+  accounting_outbox: `iif(state = 'done', 0, 90 + (${octets('operation state request_id request_body last_error')}) * 17 / 16)`,
+  accounting_links: `20 + (${octets('external_id sync_token customer_id')}) * 9 / 8`,
+  webhook_deliveries: `54 + 2 * (${octets('endpoint_id type entity_id')}) + (${octets('last_error')}) * 9 / 8`,
   idempotency_keys: `58 + ${inTable(textsWith())} + octet_length(key)`,
 }
 
@@ -457,9 +454,7 @@ export const emailThreads = sqliteTable(
     content_revision: integer().notNull(),
     ...times(),
     deleted: flag(),
-    text_bytes: integer().generatedAlwaysAs(
-      sql.raw(octets('mail_thread_id', 'subject', 'snippet', 'mail_history_id', 'content')),
-    ),
+    text_bytes: integer().generatedAlwaysAs(sql.raw(octets('mail_thread_id subject snippet mail_history_id content'))),
     stored_bytes: stored('email_threads'),
     // Long texts stand last, so that a filter reads the columns before them without them.
     ...nullable('mail_thread_id', 'subject', 'snippet', 'mail_history_id'),
