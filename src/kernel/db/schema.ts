@@ -686,7 +686,7 @@ export const webhookDeliveries = companyTable(
   {
     endpoint_id: text().notNull(),
     /** The object, and the change, as in `changes`. */
-    type: text().notNull(),
+    type: oneOf('clients', 'orders', 'email_threads'),
     entity_id: text().notNull(),
     sequence: integer().notNull(),
     attempts: integer().notNull().default(0),

@@ -156,12 +156,11 @@ export async function startReplay(context: AdminContext, id: string, from: numbe
 
 /** Lists the failed changes and those queued behind them. @returns null if the endpoint does not exist */
 export async function listDeliveries({ companyId, db }: AdminContext, id: string, { after, limit }: Page) {
-  const { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
-  const failed = { sequence, entity_id, attempts, first_attempt_at, next_attempt_at, last_error }
+  const { sequence, type, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
   const [[endpoint], rows] = await db.read([
     orm.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
     orm
-      .select({ ...failed, type: changeType, operation })
+      .select({ sequence, type, entity_id, attempts, first_attempt_at, next_attempt_at, last_error, operation })
       .from(webhookDeliveries)
       .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after[0] ?? 0}`)
       .orderBy(webhookDeliveries.sequence)
@@ -170,7 +169,6 @@ export async function listDeliveries({ companyId, db }: AdminContext, id: string
   return endpoint ? rows : null
 }
 
-const changeType = sql<typeof changes.$inferSelect.type>`type`.as('change_type')
 /** The operation is null once the change has left the feed. */
 const operation = sql<typeof changes.$inferSelect.operation | null>`(SELECT c.operation FROM changes AS c
   WHERE c.company_id = webhook_deliveries.company_id AND c.sequence = webhook_deliveries.sequence)`.as('operation')
