@@ -47,8 +47,9 @@ const MAX_RETRY_AFTER_MS = 300_000
 /** An account's circuit breaker: it is open until `openUntil`, in milliseconds since the epoch. */
 type Breaker = { failuresInRow: number; openUntil: number; reason: SupplierError['reason'] }
 
-const CLOSED: Breaker = { failuresInRow: 0, openUntil: 0, reason: 'supplier_unavailable' }
 const breakers = new LruCache<string, Breaker>({ maxWeight: 10_000 })
+const breakerOf = (account: string) =>
+  breakers.getOrMake(account, () => ({ failuresInRow: 0, openUntil: 0, reason: 'supplier_unavailable' }))
 
 /**
  * Starts to read the cache, which needs no database. The returned function refreshes stale items after the response.
@@ -118,7 +119,7 @@ function fetchOnce(own: CompanyLookup, integration: Integration, account: string
   const inFlight = callsInFlight.get(id)
   if (inFlight) return inFlight
 
-  const { openUntil, reason } = breakers.get(account) ?? CLOSED
+  const { openUntil, reason } = breakerOf(account)
   if (Date.now() < openUntil) return Promise.resolve(failed(reason, 'no call was made after earlier failures'))
   const call = callSupplier(own, integration, account)
   callsInFlight.set(id, call)
@@ -144,7 +145,7 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
     }
     const connection = { baseUrl, credentials: parsed.data, addresses: own.context.addresses(), timeoutMs: CALL_MS }
     const items = await own.lookup.fetch(connection)
-    breakers.set(account, { ...(breakers.get(account) ?? CLOSED), failuresInRow: 0 })
+    breakerOf(account).failuresInRow = 0
     return { state: 'ok', items }
   } catch (thrown) {
     const isBusy = thrown instanceof ApiError
@@ -160,13 +161,10 @@ async function callSupplier(own: CompanyLookup, integration: Integration, accoun
 
 /** Rejected credentials open the breaker at once, since more such calls could lock the account. */
 function recordFailure(account: string, { reason, retryAfterSeconds }: SupplierError): void {
-  const { failuresInRow: before, openUntil } = breakers.get(account) ?? CLOSED
-  const failuresInRow = reason === 'supplier_rejected_credentials' ? FAILURES_TO_OPEN : before + 1
-  const openMs = failuresInRow >= FAILURES_TO_OPEN ? OPEN_MS : 0
+  const breaker = breakerOf(account)
+  breaker.reason = reason
+  breaker.failuresInRow = reason === 'supplier_rejected_credentials' ? FAILURES_TO_OPEN : breaker.failuresInRow + 1
+  const openMs = breaker.failuresInRow >= FAILURES_TO_OPEN ? OPEN_MS : 0
   const waitMs = Math.min((retryAfterSeconds ?? 0) * 1000, MAX_RETRY_AFTER_MS)
-  breakers.set(account, {
-    reason,
-    failuresInRow,
-    openUntil: Math.max(openUntil, Date.now() + Math.max(openMs, waitMs)),
-  })
+  breaker.openUntil = Math.max(breaker.openUntil, Date.now() + Math.max(openMs, waitMs))
 }
