@@ -8,13 +8,13 @@ export const CONDITION_LENGTH_MAX = 8_192
 export const ETAG = /(?:^|[\s,])(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")(?=$|[\s,])/g
 
 /**
- * Reads the versions of an `If-Match` as JSON; null if any version matches. A tag begins with its version, and the rest
+ * Reads the versions of an `If-Match` as JSON; undefined if any version matches. A tag begins with its version, and the rest
  * is not compared. A weak tag matches none (RFC 9110, 13.1.1).
  *
  * @throws ApiError 400 for anything but a list of entity tags
  */
-export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | null {
-  if (ifMatch === null || ifMatch.trim() === '*') return null
+export function versionsOf(ifMatch: string | null, name = 'If-Match'): string | undefined {
+  if (ifMatch === null || ifMatch.trim() === '*') return undefined
   if (!/^[\s,]*$/.test(ifMatch.replaceAll(ETAG, ''))) {
     throw invalid([{ path: name, message: 'must be `*`, or versions with their double quotes, such as `"1"`' }])
   }
@@ -79,7 +79,7 @@ export function externalGuardsOf(table: Table) {
     if (ifNoneMatch !== null && ifNoneMatch.trim() !== '*')
       throw invalid([{ path: 'If-None-Match', message: 'must be `*`' }])
     return {
-      ...(ifMatch !== null && { match: match({ ...key, versions: versionsOf(ifMatch) ?? undefined }) }),
+      ...(ifMatch !== null && { match: match({ ...key, versions: versionsOf(ifMatch) }) }),
       ...(ifNoneMatch !== null && { absence: absence(key) }),
     }
   }

@@ -129,7 +129,7 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) 
 
 /** Sets only the columns of the sent fields, so that concurrent updates of different fields are all applied. */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
-  const versions = versionsOf(context.ifMatch) ?? undefined
+  const versions = versionsOf(context.ifMatch)
   return {
     statements: change({ ...writerOf(context), ...columnValues(fields), ...key, versions }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may

@@ -3,15 +3,15 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, COLUMNS, insertRow, jsonRow, type RowOf } from '../../kernel/db/columns.ts'
-import { type KeyName, resultStatement, type Write } from '../../kernel/db/idempotency.ts'
+import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
-import { failWhen } from '../../kernel/db/versions.ts'
+import { failWhen, versionsOf } from '../../kernel/db/versions.ts'
 import { notFound, unusable } from '../../kernel/http/errors.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
-import { type ChangedJson, conditionalWriterOf, decodeChanged } from './write-queries.ts'
+import { type ChangedJson, decodeChanged } from './write-queries.ts'
 import { changedJson, changedOrder, isInvoice, isLive, isOrder, type PAYMENTS, versionGuard } from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
@@ -67,13 +67,13 @@ export function paymentOf(
   { id: orderId, payment_id: paymentId }: { id: number; payment_id?: number },
   { amount, ...fields }: PaymentFields = {},
 ): Write<Paid> {
-  const writer = conditionalWriterOf(context)
+  const versions = versionsOf(context.ifMatch)
   const amount_cents = amount === undefined ? undefined : toHundredths(amount)
   // A new payment is counted even without a note.
   const given = action === 'create' ? { note: null, ...fields } : fields
   return {
-    statements: writes[action]({ ...writer, ...given, amount_cents, orderId, paymentId }),
-    isIdempotent: action === 'update' && writer.versions === undefined,
+    statements: writes[action]({ ...writerOf(context), ...given, amount_cents, orderId, paymentId, versions }),
+    isIdempotent: action === 'update' && versions === undefined,
     isDeletion: action === 'delete',
     read: (result) => {
       const [changed, columns]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')

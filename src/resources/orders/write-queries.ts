@@ -197,11 +197,6 @@ export function orderReplacementOf(
   }
 }
 
-/** The writer of a change, and the versions of the order that the request's `If-Match` names. */
-export function conditionalWriterOf(context: RequestContext) {
-  return { ...writerOf(context), versions: versionsOf(context.ifMatch) ?? undefined }
-}
-
 const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 'action', 'versions'>) => {
   const { companyId, invoice_items } = p
   const orderId = sql`${p.orderId}`
@@ -244,11 +239,11 @@ export function changeOf(
   { action = 'order.update', itemsName = 'invoice_items' } = {},
 ): Write<Changed | undefined> {
   const about = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
-  const writer = conditionalWriterOf(context)
+  const versions = versionsOf(context.ifMatch)
   return {
-    statements: update({ ...writer, ...columnValues(body), ...about, orderId }),
+    statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId, versions }),
     // Written once, the version is another, lines without an id have one, and an order that is deleted is not found.
-    isIdempotent: writer.versions === undefined && body.invoice_items === undefined && !body.deleted,
+    isIdempotent: versions === undefined && body.invoice_items === undefined && !body.deleted,
     isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const changed = decodeChanged(result, false, itemsName)
