@@ -173,12 +173,12 @@ export class Work {
       changeLines,
       changeLines,
       async () => {
-        const body = { amount: 5, note: text() }
-        this.payments.push([order, (await run(paymentOf(context, 'create', { id: order }, body))).payment.id])
+        const input = { params: { id: order }, body: { amount: 5, note: text() } }
+        this.payments.push([order, (await run(paymentOf(context, 'create', input))).payment.id])
       },
       () => {
         const [id, payment_id] = random.pick<[number, number]>([[0, 0], ...this.payments])
-        return run(paymentOf(context, 'delete', { id, payment_id }))
+        return run(paymentOf(context, 'delete', { params: { id, payment_id } }))
       },
       putOneContext,
       () =>

@@ -7,7 +7,7 @@ import { type KeyName, resultStatement, type Write, writerOf } from '../../kerne
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
 import { failWhen, versionsOf } from '../../kernel/db/versions.ts'
-import { notFound, unusable } from '../../kernel/http/errors.ts'
+import { found, unusable } from '../../kernel/http/errors.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
@@ -58,15 +58,16 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
   })
 const writes = { create: paymentWrite('create'), update: paymentWrite('update'), delete: paymentWrite('delete') }
 
+type Sent = { params: { id: number; payment_id?: number }; body?: PaymentFields | undefined }
 export type Paid = { order: OrderRow; payment: RowOf<typeof COLUMNS.payments> }
 
 /** A write of an order's payment. Reading its result throws an ApiError: 404, or 409 without an invoice or over the limit. */
 export function paymentOf(
   context: RequestContext,
   action: keyof typeof writes,
-  { id: orderId, payment_id: paymentId }: { id: number; payment_id?: number },
-  { amount, ...fields }: PaymentFields = {},
+  { params: { id: orderId, payment_id: paymentId }, body }: Sent,
 ): Write<Paid> {
+  const { amount, ...fields } = body ?? {}
   const versions = versionsOf(context.ifMatch)
   const amount_cents = amount === undefined ? undefined : toHundredths(amount)
   // A new payment is counted even without a note.
@@ -77,11 +78,9 @@ export function paymentOf(
     isDeletion: action === 'delete',
     read: (result) => {
       const [changed, columns]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
-      const order = decodeChanged(changed)?.order
-      if (!order) throw notFound('Order')
+      const order = found(decodeChanged(changed)?.order, 'Order')
       if (!order.invoice) throw unusable('invoice_missing')
-      if (!columns) throw notFound('Payment')
-      const payment = PAYMENT.decode(columns)
+      const payment = PAYMENT.decode(found(columns, 'Payment'))
       // The result of a deletion still has the payment.
       const removed = action === 'delete' ? [-payment.amount_cents] : []
       return { order: { ...order, paymentsCents: [...order.paymentsCents, ...removed] }, payment }

@@ -42,17 +42,9 @@ export const operations = [
       return { body: { invoice, invoice_items }, version }
     },
   ),
-  operation(
-    contract.createPayment,
-    ({ params, body }, context) => paymentOf(context, 'create', params, body),
-    replyPaid,
-  ),
-  operation(
-    contract.updatePayment,
-    ({ params, body }, context) => paymentOf(context, 'update', params, body),
-    replyPaid,
-  ),
-  operation(contract.deletePayment, ({ params }, context) => paymentOf(context, 'delete', params), replyPaid),
+  operation(contract.createPayment, (input, context) => paymentOf(context, 'create', input), replyPaid),
+  operation(contract.updatePayment, (input, context) => paymentOf(context, 'update', input), replyPaid),
+  operation(contract.deletePayment, (input, context) => paymentOf(context, 'delete', input), replyPaid),
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
