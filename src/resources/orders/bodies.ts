@@ -157,17 +157,14 @@ const OF_CLIENT =
 const tax_exempt = writable.tax_exempt.check(z.describe(OF_CLIENT))
 const whole = { title: trimmed(255), client_id: id, ...writable, tax_exempt, ...ordersLists }
 
+const isPossible = hasPossibleDiscount('percentage')
+
 const created = { ...whole, external_id }
-export const newOrder = component(
-  'NewOrder',
-  'The fields of an order to create.',
-  created,
-  hasPossibleDiscount('percentage'),
-)
+export const newOrder = component('NewOrder', 'The fields of an order to create.', created, isPossible)
 
 const REPLACED =
   'All fields of an order: one that is left out gets the value that a new order has, but a status and a list stay as they are.'
-export const wholeOrder = component('WholeOrder', REPLACED, whole, hasPossibleDiscount('percentage'))
+export const wholeOrder = component('WholeOrder', REPLACED, whole, isPossible)
 
 const NOT_DELETED = { path: ['invoice_items'], error: 'must not be sent with `deleted` true' }
 const DELETED =
