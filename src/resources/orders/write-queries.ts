@@ -7,7 +7,7 @@ import { type KeyName, resultStatement, type Write, writerOf } from '../../kerne
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
 import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
-import { type Issue, invalid, unusable } from '../../kernel/http/errors.ts'
+import { invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
 import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
 import { FULL } from './queries.ts'
@@ -61,12 +61,10 @@ type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
 
 type ListOrNull = unknown[][] | null
 type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
-export type ChangedJson = [Outcomes, FoundJson | null, unknown: number[] | null]
+/** Whether each check holds (1 or 0), by the field that it is about, and what was found. */
+export type ChangedJson = [Record<string, number>, FoundJson | null, unknown: number[] | null]
 
 export type Changed = NonNullable<ReturnType<typeof decodeChanged>>
-
-/** Whether each check holds (1 or 0), by the field that it is about. */
-type Outcomes = Record<string, number>
 
 const MESSAGES: Record<string, string> = {
   client_id: 'must be a client of the company, and not a deleted one',
@@ -76,25 +74,21 @@ const MESSAGES: Record<string, string> = {
   discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }
 
-function issuesOf(outcomes: Outcomes): Issue[] {
-  const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
-  return failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' }))
-}
-
 /**
  * Decodes {@link changedJson}; undefined where there is no order, whose checks mean nothing unless it `isNew`.
  *
  * @throws ApiError 400 naming each field whose check failed, and each line that is none of the invoice's
  */
 export function decodeChanged(result: string | ChangedJson | null, isNew = false, itemsName = 'invoice_items') {
-  const parsed: ChangedJson | null = typeof result === 'string' ? JSON.parse(result) : result
-  const [outcomes, found, unknown] = parsed ?? [{}, null, null]
+  const parsed = typeof result === 'string' ? JSON.parse(result) : result
+  const [outcomes, found, unknown]: ChangedJson = parsed ?? [{}, null, null]
   const [json, invoice_items, payments] = found ?? []
   const lists = { invoice_items, payments }
   const order = json && decodeOrder(json, lists)
   const unknownLines = (order?.invoice && unknown) || []
+  const failed = Object.keys(outcomes).filter((field) => !outcomes[field])
   const issues = [
-    ...issuesOf(outcomes),
+    ...failed.map((path) => ({ path, message: MESSAGES[path] ?? 'is invalid' })),
     ...unknownLines.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
   ]
   if (issues.length > 0 && (order || isNew)) throw invalid(issues)
