@@ -52,23 +52,25 @@ const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
  * Finds the named members of a JSON object without building values: in linear time (about 1 GB a second), with a byte
  * per level of depth. Accepts exactly the input of `JSON.parse`; the last of equal names counts.
  *
- * @param wanted names of at most 32 ASCII characters; for an array, the expected kind of its elements
+ * @param names of at most 32 ASCII characters
+ * @param elements the expected kind of an array's elements
  * @returns the members that exist, or null when the bytes are JSON but not an object
  * @throws SyntaxError when the bytes are not JSON
  */
 export function scanObject<Name extends string>(
   bytes: Uint8Array,
-  wanted: Readonly<Record<Name, Kind | null>>,
+  names: readonly Name[],
+  elements: { readonly [N in Name]?: Kind } = {},
 ): Map<Name, Member> | null {
   const members = new Map<Name, Member>()
-  const isWanted = (name: string): name is Name => Object.hasOwn(wanted, name)
   const start = skipSpace(bytes, 0)
   const isObject = bytes[start] === OPEN_OBJECT
   const skipMember = (at: number) => {
-    const name = nameOf(bytes, at, skipString(bytes, at))
+    const found = nameOf(bytes, at, skipString(bytes, at))
+    const name = names.find((each) => each === found)
     const valueAt = skipName(bytes, at)
-    if (!isWanted(name)) return skipValue(bytes, valueAt)
-    const member = scanMember(bytes, valueAt, wanted[name])
+    if (!name) return skipValue(bytes, valueAt)
+    const member = scanMember(bytes, valueAt, elements[name])
     members.set(name, member)
     return valueAt + member.text.length
   }
@@ -77,13 +79,12 @@ export function scanObject<Name extends string>(
   return isObject ? members : null
 }
 
-function scanMember(bytes: Uint8Array, start: number, elements: Kind | null): Member {
+function scanMember(bytes: Uint8Array, start: number, elements?: Kind): Member {
   const kind = kindAt(bytes, start)
   const mismatches: number[] = []
   let count = 0
   const skipElement = (at: number) => {
-    if (elements !== null && kindAt(bytes, at) !== elements && mismatches.length < MAX_MISMATCHES)
-      mismatches.push(count)
+    if (elements && kindAt(bytes, at) !== elements && mismatches.length < MAX_MISMATCHES) mismatches.push(count)
     count++
     return skipValue(bytes, at)
   }

@@ -10,12 +10,8 @@ type TimeField = (typeof TIME_FIELDS)[number]
 
 const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
 
-const SCALARS = Object.fromEntries(['account_email', ...TEXT_FIELDS, ...TIME_FIELDS].map((field) => [field, null]))
-/** Fields to read; arrays with the kind of their elements. */
-const FIELDS = {
-  ...(SCALARS as Record<'account_email' | TextField | TimeField, null>),
-  ...({ participants: 'object', labels: 'string', messages: 'object' } as const),
-}
+const ELEMENTS = { participants: 'object', labels: 'string', messages: 'object' } as const
+const FIELDS = ['account_email', ...TEXT_FIELDS, ...TIME_FIELDS, ...ARRAY_FIELDS] as const
 
 export type ThreadColumns = ReturnType<typeof parseThread>['columns']
 
@@ -63,7 +59,7 @@ export function parseThread(bytes: Uint8Array) {
   const content: Uint8Array[] = []
   for (const field of ARRAY_FIELDS) {
     const member = members.get(field) ?? EMPTY_ARRAY
-    const element = FIELDS[field]
+    const element = ELEMENTS[field]
     if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${nounOf(member)}`)
     for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
     content.push(encoder.encode(`${content.length > 0 ? ',' : ''}"${field}":`), member.text)
@@ -76,9 +72,9 @@ export function parseThread(bytes: Uint8Array) {
   return { accountEmail: email.data, content, columns: { ...texts, ...times, ...stored } }
 }
 
-function scan(bytes: Uint8Array): Map<keyof typeof FIELDS, Member> {
+function scan(bytes: Uint8Array): Map<(typeof FIELDS)[number], Member> {
   try {
-    const members = scanObject(bytes, FIELDS)
+    const members = scanObject(bytes, FIELDS, ELEMENTS)
     if (members) return members
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error

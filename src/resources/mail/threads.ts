@@ -143,8 +143,6 @@ async function threadResponse(
   return new Response(readable, init)
 }
 
-const NAMES = Object.fromEntries(Object.keys(exportedFields).map((name) => [name, null]))
-
 /**
  * Loads an exported thread, unless the company has one of this mailbox and legacy id.
  *
@@ -170,8 +168,9 @@ export async function importThread(context: CompanyContext & Administrator, buck
 
 /** Parses the fields that a PUT does not have. @throws ApiError 400 */
 function parseExported(bytes: Uint8Array) {
-  const members = Array.from(scanObject(bytes, NAMES) ?? [], ([name, member]) => [name, shortValue(member)])
-  const parsed = z.object(exportedFields).safeParse(Object.fromEntries(members))
+  const members = scanObject(bytes, Object.keys(exportedFields)) ?? []
+  const values = Array.from(members, ([name, member]) => [name, shortValue(member)])
+  const parsed = z.object(exportedFields).safeParse(Object.fromEntries(values))
   if (!parsed.success) throw invalidInput('body', parsed.error.issues)
   return parsed.data
 }
