@@ -2,7 +2,7 @@ import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
-import { objectOfThread } from '../../kernel/db/columns.ts'
+import { objectOfThread, type RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { type CursorPosition, DELETED } from '../../kernel/db/lists.ts'
@@ -14,11 +14,10 @@ export type ThreadKey = Record<'legacyThreadId' | 'accountEmail', string>
 
 export type Key = 'companyId' | keyof ThreadKey
 
-const { content, text_bytes: _texts, stored_bytes: _stored, ...columns } = getTableColumns(emailThreads)
+const { content, text_bytes: _texts, stored_bytes: _stored, ...threadColumns } = getTableColumns(emailThreads)
 
-export const threadColumns = columns
-
-export type ThreadRow = Omit<typeof emailThreads.$inferSelect, 'content' | 'text_bytes' | 'stored_bytes'>
+export { threadColumns }
+export type ThreadRow = RowOf<typeof threadColumns>
 
 /** Larger stored content is read only when there is memory for it. */
 const READ_AT_ONCE_BYTES = 262_144
@@ -35,7 +34,7 @@ const thread = prepare((p: Placeholders<Key | 'knownEtags'>) => {
   const isSmall = sql`octet_length(${content}) <= ${sql.raw(String(READ_AT_ONCE_BYTES))}`
   return orm
     .select({
-      ...columns,
+      ...threadColumns,
       etag: etag.as('etag'),
       isKnown: sql<number>`${isKnown}`.as('is_known'),
       isInRow: sql<number>`${content} IS NOT NULL`.as('is_in_row'),
@@ -68,8 +67,8 @@ export const isThread = (p: Record<Key, Placeholder | string | number>): SQL =>
 
 const isLive = (p: Placeholders<Key>) => sql`${isThread(p)} AND ${emailThreads.deleted} = 0`
 
-/** A thread without its content; `deleted` is 0 or 1. */
-export type ThreadSummaryRow = Omit<Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>, 'deleted'> & { deleted: number }
+/** A thread without its content. */
+export type ThreadSummaryRow = Pick<ThreadRow, (typeof SUMMARY_FIELDS)[number]>
 
 /** The summary as a JSON object, with the bytes of a text's JSON that surely have its first 2,000 characters. */
 const summaryMembers = SUMMARY_FIELDS.map((field) =>
@@ -79,7 +78,8 @@ const summary = sql.raw(`json_object(${summaryMembers.join(', ')})`)
 
 /** Decodes a summary, and truncates its texts, which remain JSON. */
 function decode(json: string): ThreadSummaryRow {
-  const row: ThreadSummaryRow = JSON.parse(json)
+  const { deleted, ...rest } = JSON.parse(json)
+  const row: ThreadSummaryRow = { ...rest, deleted: !!deleted }
   for (const field of TEXT_FIELDS) {
     const start = /^"(?:[^"\\]|\\u[\da-f]{4}|\\[^u]){0,2000}/u.exec(row[field] ?? '')?.[0]
     if (start && row[field] !== `${start}"`) row[field] = `${start}…"`

@@ -1,7 +1,7 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
 import { SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
-import type { ThreadRow, ThreadSummaryRow } from './queries.ts'
+import type { ThreadSummaryRow } from './queries.ts'
 
 export const HEADERS = { 'Content-Type': 'application/json', 'Cache-Control': 'private, no-store' }
 
@@ -15,10 +15,8 @@ export function listResponse(elements: readonly string[], pagination: object): R
 
 export const contextText = (row: ThreadContextRow): string => objectText(row, JSON_COLUMNS)
 
-export function summaryText(row: ThreadRow | ThreadSummaryRow): string {
-  const shown = Object.fromEntries(SUMMARY_FIELDS.map((name) => [name, row[name]]))
-  return objectText({ ...shown, deleted: !!row.deleted }, TEXT_FIELDS)
-}
+export const summaryText = (row: ThreadSummaryRow): string =>
+  objectText(Object.fromEntries(SUMMARY_FIELDS.map((name) => [name, row[name]])), TEXT_FIELDS)
 
 /** Builds the JSON of a row. Columns that hold JSON are sent unchanged. */
 export function objectText(row: object, jsonColumns: readonly string[]): string {
