@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-export type Kind = 'object' | 'array' | 'string' | 'null' | 'other'
+export type Kind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
 export interface Member {
   /** JSON text: a view of the scanned bytes. */
@@ -26,27 +26,19 @@ const COLON = 0x3a
 const OPEN_ARRAY = 0x5b
 const BACKSLASH = 0x5c
 const CLOSE_ARRAY = 0x5d
-const LOWER_N = 0x6e
 const LOWER_U = 0x75
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 
-const KINDS: Readonly<Record<number, Kind>> = {
-  [OPEN_OBJECT]: 'object',
-  [OPEN_ARRAY]: 'array',
-  [QUOTE]: 'string',
-  [LOWER_N]: 'null',
-}
+/** By the first character; others begin a number. */
+const KIND: Record<string, Kind> = { '{': 'object', '[': 'array', '"': 'string', t: 'boolean', f: 'boolean', n: 'null' }
 
-const DIGIT = tableOf('0123456789')
-const HEX = tableOf('0123456789abcdefABCDEF')
-const ESCAPE = tableOf('"\\/bfnrt')
-const SPACE = tableOf(' \t\n\r')
-
-/** 1 for a byte that a string may contain unescaped. */
-const IS_PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
-  byte >= 0x20 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
-)
+const DIGIT = tableOf(/\d/)
+const HEX = tableOf(/[\da-f]/i)
+const ESCAPE = tableOf(/["\\/bfnrt]/)
+const SPACE = tableOf(/[ \t\n\r]/)
+/** What a string may contain unescaped: all from the space on but the quote and the backslash. */
+const PLAIN = tableOf(/[ !#-[\]-\xff]/)
 
 /**
  * Finds the named members of a JSON object without building values: in linear time (about 1 GB a second), with a byte
@@ -154,8 +146,8 @@ function skipName(bytes: Uint8Array, at: number): number {
 function skipString(bytes: Uint8Array, start: number): number {
   let at = expect(bytes, start, QUOTE)
   for (;;) {
-    // Nearly all bytes of a thread pass here. Past the end counts as 0, which is not plain.
-    while (IS_PLAIN[bytes[at] ?? 0] === 1) at++
+    // Nearly all bytes of a thread pass here.
+    while (is(bytes, at, PLAIN)) at++
     if (bytes[at] !== BACKSLASH) return expect(bytes, at, QUOTE)
     if (bytes[at + 1] === LOWER_U) {
       for (let digit = at + 2; digit < at + 6; digit++) if (!is(bytes, digit, HEX)) throw new SyntaxError()
@@ -206,7 +198,7 @@ function expect(bytes: Uint8Array, at: number, byte: number): number {
 }
 
 function kindAt(bytes: Uint8Array, at: number): Kind {
-  return KINDS[bytes[at] ?? 0] ?? 'other'
+  return KIND[String.fromCharCode(bytes[at] ?? 0)] ?? 'number'
 }
 
 /** Bytes past the end count as 0, which is in no table. */
@@ -214,6 +206,7 @@ function is(bytes: Uint8Array, at: number, table: Uint8Array): boolean {
   return table[bytes[at] ?? 0] === 1
 }
 
-function tableOf(characters: string): Uint8Array {
-  return Uint8Array.from({ length: 256 }, (_, byte) => (characters.includes(String.fromCharCode(byte)) ? 1 : 0))
+/** 1 for each byte whose character matches. */
+function tableOf(pattern: RegExp): Uint8Array {
+  return Uint8Array.from({ length: 256 }, (_, byte) => Number(pattern.test(String.fromCharCode(byte))))
 }

@@ -3,7 +3,7 @@ import { type Issue, invalid } from '../../kernel/http/errors.ts'
 import { FORMATS } from '../../kernel/http/messages.ts'
 import { hashOf, lengthOf } from './content.ts'
 import { accountEmail, MAX_TEXT_BYTES, TEXT_FIELDS, type TextField } from './contract.ts'
-import { type Member, scanObject } from './json-scan.ts'
+import { type Kind, type Member, scanObject } from './json-scan.ts'
 
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 type TimeField = (typeof TIME_FIELDS)[number]
@@ -45,7 +45,7 @@ export function parseThread(bytes: Uint8Array) {
     if (!member) continue
     if (member.kind === 'string') texts[field] = storedText(member.text)
     else if (member.kind === 'null') texts[field] = null
-    else report(field, `must be a string or null, not ${nounOf(member)}`)
+    else report(field, `must be a string or null, not ${NOUNS[member.kind]}`)
     if (texts[field] === '') report(field, TOO_LONG)
   }
   const times: Partial<Record<TimeField, number | null>> = {}
@@ -60,7 +60,7 @@ export function parseThread(bytes: Uint8Array) {
   for (const field of ARRAY_FIELDS) {
     const member = members.get(field) ?? EMPTY_ARRAY
     const element = ELEMENTS[field]
-    if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${nounOf(member)}`)
+    if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${NOUNS[member.kind]}`)
     for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
     content.push(encoder.encode(`${content.length > 0 ? ',' : ''}"${field}":`), member.text)
   }
@@ -83,11 +83,13 @@ function scan(bytes: Uint8Array): Map<(typeof FIELDS)[number], Member> {
   throw invalid([{ path: '', message: 'must be an object' }])
 }
 
-const NOUNS = { null: 'null', object: 'an object', array: 'an array', string: 'a string' }
-
-function nounOf({ kind, text: [first = 0] }: Member): string {
-  if (kind !== 'other') return NOUNS[kind]
-  return 'tf'.includes(String.fromCharCode(first)) ? 'a boolean' : 'a number'
+const NOUNS: Record<Kind, string> = {
+  object: 'an object',
+  array: 'an array',
+  string: 'a string',
+  number: 'a number',
+  boolean: 'a boolean',
+  null: 'null',
 }
 
 /** A row of D1 has at most 2,000,000 bytes, and escapes may make a text six times as long. */
