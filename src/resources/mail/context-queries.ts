@@ -75,7 +75,8 @@ function linksOf(p: Page): SQL {
 }
 
 const contextPage = prepareBatch((p: Page) => {
-  const shown = sql`SELECT thread_id FROM (${linksOf(p)}) WHERE is_shown`
+  const isOnPage = sql`${company_id} = ${p.companyId}
+    AND ${thread_id} IN (SELECT thread_id FROM (${linksOf(p)}) WHERE is_shown)`
   const isThisOne = sql`trim(element.id, '"') = ${p.entityId}`
   const names = (column: 'clients_data' | 'orders_data', table: Owned) =>
     sql`EXISTS (SELECT 1 ${ownedIn(column, table)} AND ${isThisOne})`
@@ -84,7 +85,7 @@ const contextPage = prepareBatch((p: Page) => {
     ELSE (${isClient}) OR ${names('clients_data', 'clients')} END`
   return [
     orm.select({ threadId: sql<string>`thread_id`, isShown: sql<number>`is_shown` }).from(sql`(${linksOf(p)})`),
-    selectContexts(sql`${company_id} = ${p.companyId} AND ${thread_id} IN (${shown}) AND ${isLinked}`),
+    selectContexts(sql`${isOnPage} AND ${isLinked}`).orderBy(thread_id),
   ]
 })
 
@@ -100,9 +101,8 @@ export async function listThreadContexts(
   const values = { companyId, entity, entityId: String(order_id ?? client_id), after: String(after), limit }
   const [links, rows] = await db.read(contextPage(values))
   const shown = links.filter(({ isShown }) => isShown)
-  const listed = shown.flatMap(({ threadId }) => rows.find((row) => row.thread_id === threadId) ?? [])
   const last = links.length > shown.length ? shown.at(-1) : undefined
-  return { rows: listed, next: last ? [last.threadId] : null }
+  return { rows, next: last ? [last.threadId] : null }
 }
 
 const members = Object.keys(columns).map((name) => `'${name}', ${name}`)
