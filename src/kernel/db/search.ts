@@ -32,14 +32,15 @@ export function searchText(fields: (string | null | undefined)[]): string {
 const DESCRIPTION_INDEXED = 200
 const INVOICE_INDEXED = 40_000
 
-/** The search texts of an invoice's lines: what a request may have the database index is bounded. */
-export function lineSearchTexts(lines: { title: string; description?: string | null | undefined }[]): string[] {
+/** Adds the search texts of an invoice's lines: what a request may have the database index is bounded. */
+export function withSearchTexts<T extends { title: string; description?: string | null | undefined }>(lines: T[]) {
   let left = INVOICE_INDEXED
-  return lines.map(({ title, description }) => {
+  return lines.map((line) => {
+    const { title, description } = line
     const start = Array.from((description ?? '').slice(0, 2 * DESCRIPTION_INDEXED)).slice(0, DESCRIPTION_INDEXED)
     const text = Array.from(searchText([title, start.join('')])).slice(0, left)
     left -= text.length
-    return text.join('')
+    return { ...line, search_text: text.join('') }
   })
 }
 

@@ -5,7 +5,7 @@ import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
-import { fold, lineSearchTexts } from '../../kernel/db/search.ts'
+import { fold, withSearchTexts } from '../../kernel/db/search.ts'
 import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
 import { invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
@@ -37,9 +37,8 @@ import {
 /** The values of the sent fields by column, the lists as JSON, and whether an accounting event is requested. */
 function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined }) {
   const { status_id, discount_amount, accounting_sync_enabled, invoice_items, payments, ...fields } = body
-  const texts = lineSearchTexts(invoice_items ?? [])
-  const items = invoice_items?.map(({ unit_price, ...item }, index) => {
-    return { ...item, unit_price_cents: toHundredths(unit_price), search_text: texts[index] }
+  const items = withSearchTexts(invoice_items ?? []).map(({ unit_price, ...item }) => {
+    return { ...item, unit_price_cents: toHundredths(unit_price) }
   })
   const paid = payments?.map(({ amount, ...payment }) => ({ ...payment, amount_cents: toHundredths(amount) }))
   return {
@@ -50,7 +49,7 @@ function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined 
     tax_id: fields.tax_id === 0 ? null : fields.tax_id,
     discount_hundredths: discount_amount === undefined ? undefined : toHundredths(discount_amount),
     requested: accounting_sync_enabled,
-    invoice_items: items && JSON.stringify(items),
+    invoice_items: invoice_items && JSON.stringify(items),
     payments: paid && JSON.stringify(paid),
   }
 }

@@ -1,6 +1,6 @@
 import { isoDate } from '../../../kernel/api/contract.ts'
 import * as schema from '../../../kernel/db/schema.ts'
-import { digitsOf, fold, lineSearchTexts, searchText } from '../../../kernel/db/search.ts'
+import { digitsOf, fold, searchText, withSearchTexts } from '../../../kernel/db/search.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
@@ -77,13 +77,11 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     const derived = { created_at, updated_at, ...deletion, ...alone, tax_id: tax_id || null, discount_hundredths }
     return { ...invoice, project_id, number, ...derived }
   })
-  const items = invoices.flatMap(({ id: invoice_id, items }) => {
-    const texts = lineSearchTexts(items)
-    return numbered(items).map((item, index) => {
-      const search_text = texts[index] ?? ''
-      return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price), search_text }
-    })
-  })
+  const items = invoices.flatMap(({ id: invoice_id, items }) =>
+    withSearchTexts(numbered(items)).map((item) => {
+      return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price) }
+    }),
+  )
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
