@@ -86,21 +86,16 @@ export const versionGuard = (p: Which & Placeholders<never, 'versions'>) =>
 type Values = Record<string, Placeholder | SQL | undefined>
 
 /** Every change of an order raises its version. */
-export const changedOrder = ({ now }: Placeholders<'now'>, isOrder: SQL, values: Values = {}) =>
-  orm
-    .update(orders)
-    .set({ ...assignments(orders, values), updated_at: sql`${now}`, version: sql`version + 1` })
-    .where(isOrder)
+export function changedOrder({ now }: Placeholders<'now'>, isOrder: SQL, values: Values = {}) {
+  const changed = assignments(orders, { ...values, updated_at: now, version: sql`version + 1` })
+  return orm.update(orders).set(changed).where(isOrder)
+}
 
 export function changedInvoice({ now }: Placeholders<'now'>, isInvoice: SQL, values: Values) {
   const changed = assignments(invoices, values)
   if (Object.keys(changed).length === 0) return {}
-  return {
-    changedInvoice: orm
-      .update(invoices)
-      .set({ ...changed, updated_at: sql`${now}` })
-      .where(isInvoice),
-  }
+  const dated = { ...changed, updated_at: sql`${now}` }
+  return { changedInvoice: orm.update(invoices).set(dated).where(isInvoice) }
 }
 
 type OfClient = Placeholders<'companyId', 'client_id' | 'tax_exempt'>
