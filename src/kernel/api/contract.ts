@@ -179,12 +179,12 @@ export function parseId(value: string): number | null {
   return Number.isSafeInteger(number) ? number : null
 }
 
-export const idText = z
+/** The id in a text of a body, which is published as a pattern. */
+export const idDigits = z
   .pipe(z.string().check(z.regex(ID_PATTERN, 'must be a positive integer')), z.transform(Number))
-  .check(
-    z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`),
-    z.meta({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
-  )
+  .check(z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`))
+
+export const idText = idDigits.check(z.meta({ type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER }))
 
 /** Without quoted local parts. Zod's own pattern refuses characters such as `&`, and domains such as `.xn--p1ai`. */
 const EMAIL =

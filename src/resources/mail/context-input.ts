@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { component, id, levelsOf, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
+import { component, id, idDigits, levelsOf, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
@@ -17,12 +17,7 @@ export const storable = (maxDepth = MAX_DEPTH) =>
     abort: true,
   })
 
-/** These ids are published as a pattern; in a path they are integers. */
-const digits = z
-  .pipe(z.string().check(z.regex(/^[1-9]\d{0,15}$/)), z.transform(Number))
-  .check(z.refine(Number.isSafeInteger, `must be at most ${Number.MAX_SAFE_INTEGER}`))
-
-const linkedId = z.union([id, digits], {
+const linkedId = z.union([id, idDigits], {
   error: ({ input }) => (input === undefined ? 'is required' : 'must be a positive integer'),
 })
 
