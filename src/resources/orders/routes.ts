@@ -22,11 +22,7 @@ const LINES_ONLY = { action: 'invoice_items.write', itemsName: 'items' }
 export const operations = [
   operation(contract.createOrder, ({ body }, context) => creationOf(context, body), replyWhole),
   operation(contract.updateOrder, ({ params, body }, context) => changeOf(context, params.id, body), replyChanged),
-  operation(
-    contract.putOrder,
-    ({ params, body }, context) => orderReplacementOf(context, params.external_id, body),
-    replyChanged,
-  ),
+  operation(contract.putOrder, (input, context) => orderReplacementOf(context, input), replyChanged),
   operation(
     contract.deleteOrder,
     ({ params }, context) => changeOf(context, params.id, { deleted: true }),

@@ -160,6 +160,8 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
 
 const externalGuards = externalGuardsOf('orders')
 
+type Replaced = { params: { external_id: string }; body: WholeOrder }
+
 /** The values of a new order's fields, as far as they are not the client's or the company's. */
 const INITIAL = {
   description: null,
@@ -176,11 +178,8 @@ const INITIAL = {
  * The creation of the order with this external id, or the replacement of all of its fields and of the lists that are
  * sent. Its status stays unless another is sent. See {@link creationOf} for what reading its result throws.
  */
-export function orderReplacementOf(
-  context: RequestContext,
-  externalId: string,
-  body: WholeOrder,
-): Write<Changed | undefined> {
+export function orderReplacementOf(context: RequestContext, { params, body }: Replaced): Write<Changed | undefined> {
+  const externalId = params.external_id
   const values = { ...writerOf(context), ...columnValues({ ...INITIAL, ...body }), created_date: isoDate(context.now) }
   return {
     statements: { ...externalGuards(context, externalId), ...replacement({ ...values, externalId }) },
