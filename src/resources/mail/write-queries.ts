@@ -23,7 +23,7 @@ export const rememberHash = ({ company_id, legacy_thread_id, account_email, cont
   knownHashes.set(hashKey(company_id, legacy_thread_id, account_email), content_hash)
 
 /** Gives an announced object to a thread, or fails and so rolls back its batch: the sweep may have taken it. */
-function nameObject(p: Placeholders<'companyId' | 'newId'>, threadId: SQL) {
+function nameObject(p: Record<'companyId' | 'newId', Placeholder | number | string>, threadId: SQL) {
   const isNamed = sql`EXISTS (SELECT 1 FROM email_thread_objects AS o WHERE o.id = ${p.newId} AND o.thread_id = email_threads.id)`
   const isAnnounced = sql`id = ${p.newId} AND company_id = ${p.companyId} AND state = 'writing'`
   const isUnnamed = sql`id = ${threadId} AND company_id = ${p.companyId} AND NOT ${isNamed}`
@@ -133,13 +133,6 @@ export async function findThreadId({ companyId, db }: CompanyContext, key: Threa
 const selectId = (key: ThreadKey & { companyId: number }) =>
   orm.select({ id: emailThreads.id }).from(emailThreads).where(isThread(key))
 
-const nameImported = prepareBatch((p: Placeholders<'companyId' | 'newId' | 'id'>) => {
-  // A thread that was there before has its content in its row, or in an object that names it.
-  const isImported = sql`content IS NULL AND NOT EXISTS (SELECT 1 FROM email_thread_objects AS named WHERE named.thread_id = ${p.id})`
-  const imported = sql`SELECT id FROM ${emailThreads} WHERE id = ${p.id} AND company_id = ${p.companyId} AND ${isImported}`
-  return nameObject(p, sql`(${imported})`)
-})
-
 /** Inserts an imported thread unless there is one, which has another id. @returns the id of the stored one */
 export async function insertThread(
   context: CompanyContext & Administrator,
@@ -147,12 +140,15 @@ export async function insertThread(
   objectId: string | undefined,
 ): Promise<string> {
   const { companyId, db } = context
+  // A thread that was there before has its content in its row, or in an object that names it.
+  const imported = sql`(SELECT id FROM ${emailThreads} WHERE id = ${row.id} AND company_id = ${companyId} AND content IS NULL
+    AND NOT EXISTS (SELECT 1 FROM email_thread_objects AS named WHERE named.thread_id = ${row.id}))`
   const insert = orm.insert(emailThreads).values({ ...row, company_id: companyId })
   const [, , [stored]] = await db.writeIdempotent([
     insert.onConflictDoNothing({ target: [company_id, legacy_thread_id, account_email] }),
     adminEntry(context, 'companies.import', `email-threads/${row.id}`, sql`changes() > 0`),
     selectId({ companyId, legacyThreadId: row.legacy_thread_id, accountEmail: row.account_email }),
-    ...(objectId ? nameImported({ companyId, newId: objectId, id: row.id }) : []),
+    ...(objectId ? nameObject({ companyId, newId: objectId }, imported) : []),
   ])
   return stored?.id ?? row.id
 }
