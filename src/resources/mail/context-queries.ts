@@ -105,8 +105,7 @@ export async function listThreadContexts(
   return { rows, next: last ? [last.threadId] : null }
 }
 
-const members = Object.keys(columns).map((name) => `'${name}', ${name}`)
-const MEMBERS = sql.raw(members.join(', '))
+const CONTEXT = sql.raw(`json_object(${Object.keys(columns).map((name) => `'${name}', ${name}`)})`)
 
 const replacement = prepareNamed((p: Values) => {
   const problems = problemsOf(p)
@@ -126,7 +125,7 @@ const replacement = prepareNamed((p: Values) => {
       .where(sql`${hasLegacyId(p)} AND ${thread_id} <> ${threadIdOf(p)} AND ${isValid}`),
     result: resultStatement(
       p,
-      sql`json_array(json((SELECT json_object(${MEMBERS}) FROM ${selectNewest(p)})),
+      sql`json_array(json((SELECT ${CONTEXT} FROM ${selectNewest(p)})),
         json((SELECT json_group_array(path) FROM (${problems}))))`,
     ),
   }
@@ -164,7 +163,7 @@ function messageOf(path: string): string {
 const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
   return {
-    result: resultStatement(p, sql`SELECT json_object(${MEMBERS}) FROM ${selectNewest(p)}`),
+    result: resultStatement(p, sql`SELECT ${CONTEXT} FROM ${selectNewest(p)}`),
     audit: auditEntry(p, 'thread_context.delete', sql`${p.legacyThreadId}`, isFound),
     contexts: orm.delete(threadContexts).where(sql`${hasLegacyId(p)} AND ${isFound}`),
   }
