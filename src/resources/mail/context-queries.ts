@@ -206,23 +206,19 @@ function threadIdOf(p: Values): SQL {
 /** Selects the path of each id that is deleted, of another company or of another context. A stored context keeps its own. */
 function problemsOf(p: Values): SQL {
   const id = sql`reference.value ->> 'id'`
-  const isUsable = (table: Owned, entity: 'client' | 'order') => sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS used
-    WHERE used.company_id = ${p.companyId} AND used.id = ${id} AND (used.deleted = 0 OR ${isLinked(p, entity, id)}))`
+  const link = sql`SELECT 1 FROM ${threadContextLinks} AS link
+    WHERE link.company_id = ${p.companyId} AND link.entity_id = ${id} AND link.thread_id = ${thread_id} AND link.entity`
+  // The stored context names the id: the same before and after a write that names it, too.
+  const isUsable = (table: Owned, isNamed: SQL) => sql`EXISTS (SELECT 1 FROM ${sql.raw(table)} AS used
+    WHERE used.company_id = ${p.companyId} AND used.id = ${id}
+      AND (used.deleted = 0 OR EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isNamed})))`
+  const client = sql`(CAST(client_data ->> '$.id' AS INTEGER) = ${id} OR EXISTS (${link} = 'client'))`
   return sql`SELECT reference.value ->> 'path' AS path FROM json_each(${p.references}) AS reference
       WHERE NOT CASE reference.value ->> 'table'
-        WHEN 'orders' THEN ${isUsable('orders', 'order')} ELSE ${isUsable('clients', 'client')} END
+        WHEN 'orders' THEN ${isUsable('orders', sql`EXISTS (${link} = 'order')`)} ELSE ${isUsable('clients', client)} END
     UNION ALL SELECT 'thread_id' WHERE EXISTS (SELECT 1 FROM ${threadContexts} AS other
       WHERE other.company_id = ${p.companyId} AND other.thread_id = ${threadIdOf(p)}
         AND other.legacy_thread_id <> ${p.legacyThreadId})`
-}
-
-/** Whether the stored context names the id: the same before and after a write that names it, too. */
-function isLinked(p: Which, entity: 'client' | 'order', id: SQL): SQL {
-  const inData = sql`CAST(client_data ->> '$.id' AS INTEGER) = ${id}`
-  const link = sql`SELECT 1 FROM ${threadContextLinks} AS link WHERE link.company_id = ${p.companyId}
-    AND link.entity = ${sql.raw(`'${entity}'`)} AND link.entity_id = ${id} AND link.thread_id = ${thread_id}`
-  return sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)}
-    AND (${entity === 'client' ? inData : sql`FALSE`} OR EXISTS (${link})))`
 }
 
 export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadContext>>>
