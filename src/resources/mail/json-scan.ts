@@ -49,19 +49,14 @@ const PLAIN = tableOf(/[ !#-[\]-\xff]/)
  * @returns the members that exist, or null when the bytes are JSON but not an object
  * @throws SyntaxError when the bytes are not JSON
  */
-export function scanObject<Name extends string>(
-  bytes: Uint8Array,
-  names: readonly Name[],
-  elements: { readonly [N in Name]?: Kind } = {},
-): Map<Name, Member> | null {
-  const members = new Map<Name, Member>()
+export function scanObject(bytes: Uint8Array, names: readonly string[], elements: Readonly<Record<string, Kind>> = {}) {
+  const members = new Map<string, Member>()
   const start = skipSpace(bytes, 0)
   const isObject = bytes[start] === OPEN_OBJECT
   const skipMember = (at: number) => {
-    const found = nameOf(bytes, at, skipString(bytes, at))
-    const name = names.find((each) => each === found)
+    const name = nameOf(bytes, at, skipString(bytes, at))
     const valueAt = skipName(bytes, at)
-    if (!name) return skipValue(bytes, valueAt)
+    if (!names.includes(name)) return skipValue(bytes, valueAt)
     const member = scanMember(bytes, valueAt, elements[name])
     members.set(name, member)
     return valueAt + member.text.length

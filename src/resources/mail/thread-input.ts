@@ -8,10 +8,10 @@ import { type Kind, type Member, scanObject } from './json-scan.ts'
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
 type TimeField = (typeof TIME_FIELDS)[number]
 
-const ARRAY_FIELDS = ['participants', 'labels', 'messages'] as const
+/** The arrays, with the kind of their elements. */
+const ARRAYS = { participants: 'object', labels: 'string', messages: 'object' } as const
 
-const ELEMENTS = { participants: 'object', labels: 'string', messages: 'object' } as const
-const FIELDS = ['account_email', ...TEXT_FIELDS, ...TIME_FIELDS, ...ARRAY_FIELDS] as const
+const FIELDS = ['account_email', ...TEXT_FIELDS, ...TIME_FIELDS, ...Object.keys(ARRAYS)]
 
 export type ThreadColumns = ReturnType<typeof parseThread>['columns']
 
@@ -57,9 +57,8 @@ export function parseThread(bytes: Uint8Array) {
     if (times[field] === null && member.kind !== 'null') report(field, `must be ${FORMATS.datetime}, or null`)
   }
   const content: Uint8Array[] = []
-  for (const field of ARRAY_FIELDS) {
+  for (const [field, element] of Object.entries(ARRAYS)) {
     const member = members.get(field) ?? EMPTY_ARRAY
-    const element = ELEMENTS[field]
     if (member.kind !== 'array') report(field, `must be an array of ${element}s, not ${NOUNS[member.kind]}`)
     for (const index of member.mismatches) report(`${field}.${index}`, `must be ${NOUNS[element]}`)
     content.push(encoder.encode(`${content.length > 0 ? ',' : ''}"${field}":`), member.text)
@@ -72,9 +71,9 @@ export function parseThread(bytes: Uint8Array) {
   return { accountEmail: email.data, content, columns: { ...texts, ...times, ...stored } }
 }
 
-function scan(bytes: Uint8Array): Map<(typeof FIELDS)[number], Member> {
+function scan(bytes: Uint8Array): Map<string, Member> {
   try {
-    const members = scanObject(bytes, FIELDS, ELEMENTS)
+    const members = scanObject(bytes, FIELDS, ARRAYS)
     if (members) return members
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
