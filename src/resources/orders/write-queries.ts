@@ -58,8 +58,7 @@ type Column = keyof ReturnType<typeof columnValues>
 
 type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
 
-type ListOrNull = unknown[][] | null
-type FoundJson = [order: OrderJson, items: ListOrNull, payments: ListOrNull]
+type FoundJson = [order: OrderJson, ...lists: (unknown[][] | null)[]]
 /** Whether each check holds (1 or 0), by the field that it is about, and what was found. */
 export type ChangedJson = [Record<string, number>, FoundJson | null, unknown: number[] | null]
 
