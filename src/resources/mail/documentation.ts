@@ -45,7 +45,7 @@ const shop = { name: 'Ridgeline Custom Apparel', email: 'orders@ridgeline.exampl
 const links = {
   sender_email: sender.email,
   client_id: '17',
-  client_data: { ...linkedClient, company_id: 1 },
+  client_data: linkedClient,
   clients_data: [linkedClient],
   orders_data: [{ id: 44, title: 'Staff shirts', order_status_id: 10, deadline: '2026-07-01' }],
   selected_order_id: '44',
@@ -74,7 +74,7 @@ export const published = {
       summary: 'Link a mail thread to clients and orders',
       description:
         'Creates the context of this legacy id, or replaces it: a field that is left out becomes null, but for `thread_id`. One that a context with another legacy id has is a 400; a context with it and no legacy id is taken over. Every id must be a client or an order of the company that is not deleted, or one that the stored context has: 400 names each other one by its path, such as `orders_data.1.id`. The context must have a `client_id` or an element of `orders_data`; to remove it, use DELETE. A `company_id` or `companyId` of an element or of `client_data` must be the token’s company. The arrays have at most 100 elements; the shape of their JSON is otherwise the writer’s own, nested at most 32 levels deep. Its numbers are doubles: send longer ones as strings. As it is stored, with numbers such as `1e20` written out, the JSON has at most 500,000 bytes: 413 over it.',
-      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links, client_data: linkedClient } },
+      example: { params: examplePath, body: { thread_id: mail_thread_id, ...links } },
     },
     deleteThreadContext: {
       summary: 'Remove what links a mail thread to clients and orders',
