@@ -22,8 +22,7 @@ const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies 
 export type Part = Expansion | 'accounting'
 
 /** Limits the elements of a response's lists, and the characters of each of the three. */
-export const ELEMENTS_MAX = 10_000
-export const CHARACTERS_MAX = 1_000_000
+export const LIMITS = { elements: 10_000, characters: 1_000_000 }
 /** A value of D1 may have 2 MB, and a character 4 bytes. */
 const CHUNK_CHARACTERS = 250_000
 /** So many elements of so many bytes are a value, too. */
@@ -156,9 +155,9 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
     /** For larger lists: measuring takes twice as long. An order over the limits, and those after it, have `isCut`. */
     listed: statementWith(
       true,
-      (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(CHARACTERS_MAX)}, element, 'null')`)}
+      (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(LIMITS.characters)}, element, 'null')`)}
         FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
-          FROM ${some(element, source, ELEMENTS_MAX)}) GROUP BY characters / ${chunk}`,
+          FROM ${some(element, source, LIMITS.elements)}) GROUP BY characters / ${chunk}`,
     ),
     /** Without limits, for a single order. Each element is a row, since grouping them would cost rows read. */
     whole: statementWith(false, (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`),
@@ -187,7 +186,7 @@ function decodeRows(rows: Row[], isLimited: boolean) {
     for (const [name, ofOrders] of byOrder) {
       const found = (ofOrders.get(row.page_id) ?? []).map(([, columns]) => columns)
       count += found.length
-      isCut ||= isLimited && (count > ELEMENTS_MAX || found.includes(null))
+      isCut ||= isLimited && (count > LIMITS.elements || found.includes(null))
       lists[name] = isCut ? null : found.filter((columns) => columns !== null)
     }
     return [{ ...decodeOrder(JSON.parse(row.json), lists), sortValue: row.sort_value, isCut }]

@@ -3,15 +3,7 @@ import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
 import { found, invalid, unusable } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
-import {
-  CHARACTERS_MAX,
-  ELEMENTS_MAX,
-  type OrderRow,
-  presentListed,
-  presentOrder,
-  presentParts,
-  presentPayment,
-} from './parts-sql.ts'
+import { LIMITS, type OrderRow, presentListed, presentOrder, presentParts, presentPayment } from './parts-sql.ts'
 import { type Paid, paymentOf } from './payment-queries.ts'
 import { findOrder, findPayments, findStatuses, findTaxes, listOrders } from './queries.ts'
 import { type Changed, changeOf, creationOf, orderReplacementOf } from './write-queries.ts'
@@ -44,7 +36,7 @@ export const operations = [
 ]
 
 /** Behind a cursor a page may end early; a numbered one may not, or the next number would leave orders out. */
-const TOO_MANY = `gives orders with more than ${ELEMENTS_MAX} elements in their lists, or ${CHARACTERS_MAX} characters in those of one kind: send less, or follow \`next_cursor\` without \`page\``
+const TOO_MANY = `gives orders with more than ${LIMITS.elements} elements in their lists, or ${LIMITS.characters} characters in those of one kind: send less, or follow \`next_cursor\` without \`page\``
 
 export const routes = [
   route(contract.listOrders, async ({ query }, context) => {
