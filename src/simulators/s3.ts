@@ -143,6 +143,8 @@ function checkSignature(call: Call, wantedRegion: string): SimulatedResponse | n
   }
   const names = signedHeaders.split(';')
   if (!isUnsigned || !required.every((name) => names.includes(name))) return failure(403, 'AccessDenied')
+  const others = Object.keys(call.headers).filter((name) => name.startsWith('x-amz-') && !names.includes(name))
+  if (others.length > 0) return failure(403, 'AccessDenied')
 
   const [path = '', query = ''] = call.url.split('?')
   const signed = query.split('&').filter((pair) => !pair.startsWith('X-Amz-Signature='))

@@ -83,6 +83,9 @@ describe('an upload to the address of', () => {
     const withParameter = (name: string, value: string) => changed((url) => url.searchParams.set(name, value))
     expectRefused({
       anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
+      copied: await statusOf(
+        put(uploadUrl, bytes, contentType, { 'x-amz-copy-source': `/${env.STORAGE_BUCKET}/${key}` }),
+      ),
       longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
       shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
       anotherKey: await changed((url) => {

@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import { UNCOMPRESSED } from '../../kernel/api/endpoint.ts'
+import { ApiError } from '../../kernel/http/errors.ts'
 
 /**
  * In development the local R2 at {@link LOCAL_S3} checks signatures, but refuses browsers of origins other than
@@ -16,6 +17,8 @@ export const relayFile: MiddlewareHandler<{ Bindings: Env; Variables: { operatio
   const { url, method, headers: sent, body } = c.req.raw
   const headers = new Headers(sent)
   headers.delete('origin')
+  // As S3 does: an unsigned `x-amz-copy-source` would make an upload a copy of another company's file.
+  if ([...headers.keys()].some((name) => name.startsWith('x-amz-'))) throw new ApiError('forbidden')
   const response = await fetch(url.replace(RELAY, LOCAL_S3), { method, headers, body, redirect: 'manual' })
   // The headers of a fetched response are immutable. Without the coding the runtime would compress a text for everyone.
   const relayed = new Response(response.body, response)

@@ -223,6 +223,13 @@ describe('the development relay', () => {
     }
   })
 
+  it('refuses unsigned headers of S3, by which an upload could copy another company’s file', async () => {
+    const url = 'https://api.test/uploads/b/k?X-Amz-Signature=0'
+    const headers = { 'X-Amz-Copy-Source': '/b/orders/2/1/files/logo.png' }
+    const sent = new Request(url, { method: 'PUT', headers, body: 'x' })
+    expect((await send(sent, { env: { ...env, STORAGE_RELAY: 'development' } })).status).toBe(403)
+  })
+
   it.each(['POST', 'DELETE', 'PATCH'])('does not accept %s', async (method) => {
     const sent = new Request('https://api.test/uploads/b/k', { method })
     expect((await send(sent, { env })).status).toBe(404)
