@@ -184,7 +184,7 @@ export class RateLimiter extends DurableObject<Env> {
     if (!window) return
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
     const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= LARGE_MS
-    const isUncovered = this.writes.toStored(false).isUnsettled && !stored?.freshness.isUnsettled
+    const isUncovered = this.writes.toStored(false).unsettledAt > (stored?.freshness.unsettledAt ?? 0)
     // The first row is exact: a seldom used token loses nothing by the eviction of its object.
     if (isMore || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
     clearTimeout(this.timer)

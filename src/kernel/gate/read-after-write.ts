@@ -46,7 +46,7 @@ export class ReadAfterWrite {
   constructor(now: number, stored?: StoredWrites) {
     this.database = stored?.database ?? null
     this.bookmark = stored?.bookmark ?? null
-    if (stored?.isUnsettled) this.beginUnknown(now)
+    if (stored?.unsettledAt) this.beginUnknown(Math.min(stored.unsettledAt, now))
   }
 
   /** Bookmarks of the database that the company has left do not compare with those of the new one. */
@@ -92,8 +92,8 @@ export class ReadAfterWrite {
   /** The part that survives the eviction of the object. @param isIdle whether the next write will store a row of its own */
   toStored(isIdle: boolean) {
     if (isIdle) this.isWriting = false
-    // A write may be unsettled that began before this row or after it.
-    const isUnsettled = this.isWriting || this.unsettled.size > 0
-    return { database: this.database, bookmark: this.bookmark, isUnsettled }
+    // The row also stands for writes that begin after it.
+    const unsettledAt = this.isWriting ? Number.POSITIVE_INFINITY : Math.max(0, ...this.unsettled.values())
+    return { database: this.database, bookmark: this.bookmark, unsettledAt }
   }
 }

@@ -65,6 +65,21 @@ describe('the reads of a token that writes', () => {
     expect(writer.constraint()).toBe(bookmarkOf(1))
   })
 
+  it('reads the primary for a minute after a lost write, also where its object is evicted within each', () => {
+    let now = START
+    let writer = open()
+    writer.begin(now, true)
+    for (let evictions = 0; evictions < 2; evictions++) {
+      writer = open(writer.toStored(true), now)
+      expect(writer.constraint()).toBe('primary')
+      now += 30 * SECOND
+    }
+    writer = open(writer.toStored(true), now)
+    const receipt = receiptOfRead(writer, now)
+    writer.report({ database: 'DB', bookmark: bookmarkOf(1), ...receipt })
+    expect(writer.constraint()).toBe(bookmarkOf(1))
+  })
+
   /** A token's life: writes that commit, reports that arrive or are lost, reads, crashes and evictions. */
   const steps = fc.array(
     fc.oneof(
@@ -107,7 +122,8 @@ describe('the reads of a token that writes', () => {
           if (step.kind === 'write') {
             const receipt = writer.begin(now, true)
             // As the object does: a row that does not cover the write is stored before it starts.
-            if (!stored?.isUnsettled) stored = writer.toStored(false)
+            const row = writer.toStored(false)
+            if (row.unsettledAt > (stored?.unsettledAt ?? 0)) stored = row
             writes.push({ receipt, endsAt: now + step.lasts * SECOND, version: null })
           }
           if (step.kind === 'report') {
