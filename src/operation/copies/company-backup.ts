@@ -98,14 +98,17 @@ export class CompanyBackup extends CompanyObject {
 
 /** Runs with the cron trigger: saves the sequences of all companies, and starts overdue backups. */
 export async function sweepBackups(env: Env, nowMs: number): Promise<void> {
-  await forEachDatabase(env, async (db, name) => {
+  const found: Awaited<ReturnType<typeof listCompanies>> = []
+  const swept = forEachDatabase(env, async (db, name) => {
     const [[ended]] = await db.writeIdempotent([endStaleReadOnly(nowMs)])
     if (ended) log('move_interrupted', { company_id: ended.company_id }, 'error')
     const companies = await listCompanies({ companyId: 0, db, directory: directoryFor(env) }, name)
-    await saveSequences(companies, env.BACKUPS)
+    found.push(...companies)
     const overdue = companies.filter(({ backed_up_at }) => Number(backed_up_at) < nowMs - EVERY_MS)
     // In any order: those that always fail must not be picked each time.
     const started = overdue.slice(0, STARTED_AT_ONCE)
     await Promise.all(started.map(({ id }) => startObject(env.COMPANY_BACKUP, 'backup', id)))
   })
+  // Once for all databases: R2 takes one write of an object a second.
+  await swept.finally(() => saveSequences(found, env.BACKUPS))
 }

@@ -216,6 +216,21 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
     expect(await marked()).toMatchObject({ last_order_id: 8e12 })
   })
 
+  it.runIf(home === 'DB')('writes the marks of all databases at once: R2 takes one write a second', async () => {
+    const [here, there] = [await mint(), await mintCompany({ home: 'DB_TWO' })]
+    await sweepDueBackups()
+    for (const each of [here, there]) await each.call('POST', '/clients', { company_name: 'Acme' })
+    let puts = 0
+    const { BACKUPS } = wrapBindings(env, (name, work) => {
+      if (name === 'BACKUPS.put') puts++
+      return work()
+    })
+    await sweepDueBackups(Date.now(), { BACKUPS })
+    expect(puts).toBe(1)
+    const marks = await (await env.BACKUPS.get('sequences.json'))?.json<Record<number, { last_change: number }>>()
+    expect([here, there].map(({ id }) => marks?.[id]?.last_change)).toEqual([1, 1])
+  })
+
   it('is started though the backups of more companies than one sweep starts never succeed', async () => {
     const [due, ...stuck] = [await mint(), await mint(), await mint(), await mint(), await mint(), await mint()]
     const now = Date.now()
