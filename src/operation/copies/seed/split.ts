@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { parseJson } from '../../../kernel/http/body.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import { LISTS } from '../tables.ts'
@@ -41,7 +41,10 @@ export function splitSeedFile(file: SeedInput) {
   if (groups.length === 0) groups.push([])
   const knownTo = findKnown(file)
   const parts = groups.map((group) => joinElements(file, group)).map((part) => ({ file: part, known: knownTo(part) }))
-  return { hash: hash('sha256', JSON.stringify(parts)), parts }
+  const digest = createHash('sha256')
+  // All parts may be longer than a string can be.
+  for (const [index, part] of parts.entries()) digest.update(`${index === 0 ? '[' : ','}${JSON.stringify(part)}`)
+  return { hash: digest.update(']').digest('hex'), parts }
 }
 
 function joinElements({ company }: SeedInput, elements: Element[]): SeedInput {

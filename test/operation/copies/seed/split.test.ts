@@ -1,5 +1,6 @@
+import { hash } from 'node:crypto'
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type SeedInput, seedFile } from '../../../../src/operation/copies/seed/file.ts'
 import { countFile } from '../../../../src/operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../../../../src/operation/copies/seed/rows.ts'
@@ -65,6 +66,18 @@ function rowsOf(file: SeedInput): Map<string, object> {
 }
 
 describe('a split seed file', () => {
+  it('has the hash of all parts as one JSON text, which may be longer than a string can be', () => {
+    const { hash: found, parts } = splitSeedFile(
+      makeFile({ clients: 900, orders: 10, items: 3, large: 0, contexts: 1, contextBytes: 10, numbered: 1 }),
+    )
+    expect(parts.length).toBeGreaterThan(1)
+    expect(found).toBe(hash('sha256', JSON.stringify(parts)))
+    const text = vi.spyOn(JSON, 'stringify')
+    onTestFinished(() => text.mockRestore())
+    splitSeedFile(smallShop())
+    expect(text.mock.calls.filter(([value]) => Array.isArray(value))).toEqual([])
+  })
+
   it('has every row of the file in parts of bounded size, referred ones first and numbered invoices first', () => {
     fc.assert(
       fc.property(sizes, (size) => {
