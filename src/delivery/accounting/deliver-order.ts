@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
@@ -30,6 +31,10 @@ interface Step {
   operation: Operation
   findFirst: boolean
 }
+
+/** A value of D1 has at most 2,000,000 bytes. */
+const MAX_REQUEST_BYTES = 1_900_000
+const TOO_LARGE = 'The order has too many lines for the accounting system: enter its invoice there by hand.'
 
 const NO_REQUEST = { request_id: null, request_body: null } as const
 
@@ -67,6 +72,7 @@ async function prepareCall(step: Step): Promise<boolean> {
   const { call, ...changes } = built
   step.operation = call.operation === 'void' ? 'delete' : call.operation
   const request = { request_id: crypto.randomUUID(), request_body: JSON.stringify(call) }
+  if (Buffer.byteLength(request.request_body) > MAX_REQUEST_BYTES) throw new AccountingError('data', TOO_LARGE)
   const event = { state: 'sent', operation: step.operation, ...request } as const
   await record(step, { ...changes, event })
   step.event = { ...step.event, ...event }

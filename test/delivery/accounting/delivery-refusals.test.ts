@@ -37,6 +37,19 @@ describe('a call that is refused', () => {
     expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.stringContaining('5010') })
   })
 
+  it('is dead at once where its request is larger than a value of the database', async () => {
+    const { shop, id } = await Shop.openWithOrder()
+    await sql(
+      `INSERT INTO invoice_items (company_id, id, invoice_id, title, description, quantity, unit_price_cents, search_text)
+       SELECT i.company_id, 5000 + n.value, i.id, 'Tee', ?2, 1, 1, '' FROM invoices AS i, json_each(?3) AS n
+       WHERE i.company_id = ?1 AND i.project_id = ?4`,
+      ...[shop.company.id, 'x'.repeat(4_000), JSON.stringify(Array.from({ length: 500 }, (_, index) => index)), id],
+    )
+    await shop.deliver()
+    expect(await shop.statusOf(id)).toMatch(/^dead: The order has too many lines/)
+    expect(await shop.invoiceCalls()).toEqual([])
+  })
+
   it('is parked for an update of a removed invoice, and done for a void', async () => {
     const shop = await Shop.open()
     const [edited, deleted] = [await shop.makeOrder(), await shop.makeOrder()]
