@@ -69,12 +69,17 @@ export type SyncResult =
       missingKeys: string[] | null
     }
 
+const MAX_THREAD_BYTES = 26_214_400
+/** Of a storage key as JSON. */
+const MAX_KEY_BYTES = 600
+
 /**
  * Stores a mail thread's attachments with the order that the thread is linked to, then the thread with their keys.
  * A run uploads what the stored thread has no key of: all of it again if an earlier run ended before it stored the thread.
  *
  * Keys of attachments that are stored already are never lost. An attachment that fails is reported, and the thread is
- * stored without a key for it. Rejects when the context, the listing or the thread fails, or the signal is aborted.
+ * stored without a key for it. Rejects when the context, the listing or the thread fails, the thread is over 25 MiB, or
+ * the signal is aborted.
  */
 export async function syncAttachments(client: Endpoints, options: SyncOptions): Promise<SyncResult> {
   const { legacyThreadId, accountEmail: account_email, thread, concurrency = 3, signal } = options
@@ -113,6 +118,10 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   if (!stored.isConfigured) return skip(stored.isConfigured === null ? 'order_not_found' : 'storage_not_configured')
 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
+  // Each later run would upload again what goes before a refused thread.
+  if (new Blob([JSON.stringify(thread)]).size + plans.length * MAX_KEY_BYTES > MAX_THREAD_BYTES) {
+    throw new ApiError({ status: 413, code: 'too_large', message: 'The thread would be over 25 MiB with its keys' })
+  }
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))
   const emailThread = await put(plans, keys)

@@ -124,6 +124,14 @@ describe('an interrupted run', () => {
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
   })
 
+  it('rejects before any upload for a thread that is too large with its keys', async () => {
+    const crm = await openCrm(seed)
+    const messages = [{ id: 'm', body_text: 'x'.repeat(26_214_300), attachments: [{ filename: 'logo.png' }] }]
+    const run = syncAttachments(crm.client(), optionsFor({ thread: { messages }, loadAttachment: offline }))
+    await expect(run).rejects.toMatchObject({ status: 413, code: 'too_large' })
+    expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
+  })
+
   it('rejects when the thread cannot be stored', async () => {
     const crm = await openCrm(seed)
     await crm.spoil({ match: '^PUT /api', status: 500, times: -1 })
