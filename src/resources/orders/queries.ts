@@ -84,7 +84,7 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
   const isTo = p.to && sql`orders.created_date <= ${p.to}`
   const days = [isFrom, isTo].filter((condition) => condition !== undefined)
   const hasStatus = statusCondition(p, isTotal)
-  const ofStatus = hasStatus && { index: 'orders_of_status', condition: hasStatus }
+  const ofStatus = hasStatus && { index: 'orders_of_status', condition: statusCondition(p, true) ?? hasStatus }
   // No index has deleted orders by client, status or text.
   const ofFilter = hasClient ? { index: 'orders_of_client', isFew: true } : ofStatus
   const isWalked = p.statuses && !hasClient && isNewestFirst && !isFar
@@ -107,10 +107,10 @@ function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): 
 }
 
 /** One status is compared, so that an index has its rows in order. */
-function statusCondition(p: Values, isTotal: boolean): SQL | undefined {
+function statusCondition(p: Values, isUnordered: boolean): SQL | undefined {
   if (p.status) return sql`orders.order_status_id = ${p.status}`
-  // Several are in the list's order in no index: only their number is read from it.
-  const id = sql.raw(isTotal ? 'orders.order_status_id' : '+orders.order_status_id')
+  // Several are in the list's order in no index: only their number, or rows to be sorted, are read from it.
+  const id = sql.raw(isUnordered ? 'orders.order_status_id' : '+orders.order_status_id')
   return p.statuses && sql`${id} IN (SELECT value FROM json_each(${p.statuses}))`
 }
 

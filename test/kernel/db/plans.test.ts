@@ -28,6 +28,15 @@ async function plansOf(path: string): Promise<{ text: string; steps: string[] }[
   )
 }
 
+it('a sorted page of orders of several statuses reads these alone', async () => {
+  const statuses = [1, 2].map((each) => company.id * 100 + each)
+  const [page] = (await plansOf(`/orders?status=${statuses}&sort=-updated_at`)).filter(({ text }) =>
+    /page_id/.test(text),
+  )
+  expect(page?.steps.join('\n')).toContain('orders_of_status (company_id=? AND order_status_id=?)')
+  expect(page?.steps.join('\n')).not.toContain('orders_of_status (company_id=?)')
+})
+
 describe('the total', () => {
   it.each([
     [
