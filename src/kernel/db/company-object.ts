@@ -22,9 +22,10 @@ export abstract class CompanyObject extends DurableObject<Env> {
   /** Does the work that is due. @returns when to run again; null waits for the next {@link start} */
   protected abstract run(context: PlacedContext): Promise<number | null>
 
-  /** Schedules a run as soon as possible: after the present one, and not before the backoff of a failed one. */
-  async start(companyId: number): Promise<void> {
+  /** Schedules a run as soon as possible: after the present one and, unless a person starts it, the backoff of a failed one. */
+  async start(companyId: number, isByHand = false): Promise<void> {
     this.ctx.storage.kv.put('company', companyId)
+    if (isByHand) this.ctx.storage.kv.delete('retry')
     await this.schedule(Math.max(Date.now(), this.ctx.storage.kv.get<Retry>('retry')?.at ?? 0))
   }
 
@@ -59,9 +60,17 @@ export abstract class CompanyObject extends DurableObject<Env> {
 }
 
 /** A lost call is logged, and the sweep repeats it. */
-export async function startObject(objects: DurableObjectNamespace<CompanyObject>, name: string, companyId: number) {
+export async function startObject(
+  objects: DurableObjectNamespace<CompanyObject>,
+  name: string,
+  companyId: number,
+  isByHand = false,
+) {
   try {
-    await withDeadline(objects.get(objects.idFromName(String(companyId))).start(companyId), BUDGET_MS.afterwards)
+    await withDeadline(
+      objects.get(objects.idFromName(String(companyId))).start(companyId, isByHand),
+      BUDGET_MS.afterwards,
+    )
   } catch (error) {
     log(`${name}_start_failed`, { company_id: companyId, error: nameOf(error) })
   }

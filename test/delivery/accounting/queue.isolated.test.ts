@@ -219,7 +219,7 @@ describe('an event behind a call that waits for its retry', () => {
 })
 
 describe('a run that fails', () => {
-  it('is repeated with a backoff of at most an hour, which a start does not shorten', async () => {
+  it('is repeated with a backoff of at most an hour, which a start does not shorten unless by hand', async () => {
     const { shop } = await Shop.openWithOrder()
     const broken = {
       ...env,
@@ -246,6 +246,10 @@ describe('a run that fails', () => {
         await state.storage.deleteAlarm()
       }
       expect(delays).toEqual([1, 2, 4, 8, 16, 32, 64, 120, 120, 120, 120, 120])
+      const before = Date.now()
+      await new AccountingDelivery(state, broken).start(shop.company.id, true)
+      expect(await state.storage.getAlarm()).toBeLessThan(before + 20_000)
+      await state.storage.deleteAlarm()
     })
     const of = { event: 'accounting_failed', company_id: shop.company.id }
     expect(logLines).toContainEqual({ ...of, error: expect.any(String) })
