@@ -69,7 +69,8 @@ export function openAdminApi(service: Service) {
 }
 
 /** Failures before anything was sent. After another, as while `dev` reloads, the request may have been carried out. */
-const UNSENT = /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|network)$|UNABLE_TO|CERT/
+const UNSENT =
+  /^(ECONNREFUSED|E(HOST|NET)UNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_CONNECT_TIMEOUT|EPROTO|network)$|^ERR_SSL_|UNABLE_TO|CERT/
 
 /** @throws ApiError for an error response or a lost connection, CommandError where there is no service */
 async function send(service: Service, contract: Contract, request: RequestOf<Contract>): Promise<Response> {

@@ -2237,7 +2237,7 @@ export interface operations {
                 per_page?: number;
                 /** @description The `next_cursor` of a response to the same query: the page after it. */
                 cursor?: string;
-                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. What the operator loads from a file has the times of the file: only `GET /changes` tells of it. */
                 updated_since?: string;
                 /** @description Whether deleted ones are listed. */
                 deleted?: "exclude" | "include" | "only";
@@ -2838,7 +2838,7 @@ export interface operations {
                 per_page?: number;
                 /** @description The `next_cursor` of a response to the same query: the page after it. */
                 cursor?: string;
-                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. What the operator loads from a file has the times of the file: only `GET /changes` tells of it. */
                 updated_since?: string;
                 /** @description Whether deleted ones are listed. */
                 deleted?: "exclude" | "include" | "only";
@@ -5036,7 +5036,7 @@ export interface operations {
                 account_email: string;
                 /** @description Whether soft-deleted threads are listed. */
                 deleted?: "exclude" | "include" | "only";
-                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. */
+                /** @description Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. What the operator loads from a file has the times of the file: only `GET /changes` tells of it. */
                 updated_since?: string;
                 /**
                  * @description How many elements a page has.

@@ -127,6 +127,7 @@ describe('the client of the administration API', () => {
     'ENETUNREACH',
     'UND_ERR_CONNECT_TIMEOUT',
     'CERT_HAS_EXPIRED',
+    'ERR_SSL_WRONG_VERSION_NUMBER',
     'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
   ])('reports at once a service that cannot be reached, of %s', async (code) => {
     const { api, url } = await serveReplies(reply(200, { id: 1 }))

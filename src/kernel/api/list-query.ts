@@ -17,7 +17,7 @@ export const listQuery = {
     .optional(timeText)
     .check(
       z.describe(
-        'Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`.',
+        'Only what was changed at this time or later. Inclusive. A change may appear up to a minute after its time: ask for the last minute again, or follow `GET /changes`. What the operator loads from a file has the times of the file: only `GET /changes` tells of it.',
       ),
     ),
   deleted: withDefault(z.enum(['exclude', 'include', 'only']), 'exclude', 'Whether deleted ones are listed.'),

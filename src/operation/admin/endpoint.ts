@@ -9,7 +9,7 @@ import { collectAdminEntries } from '../../kernel/db/audit.ts'
 import { startObject } from '../../kernel/db/company-object.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { requireSchema } from '../../kernel/db/migrations.ts'
-import { databaseFor, directoryFor } from '../../kernel/db/placement.ts'
+import { DIRECTORY, databaseFor, directoryFor } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, isolateMemory, withDeadline } from '../../kernel/http/bounds.ts'
 import { log, nameOf, notFound } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
@@ -60,7 +60,8 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
   const use = c.get('databaseUse')
   const directory = directoryFor(env, { use })
   const database = await authorise(caller, { db: directory, companyId }, contract)
-  const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use })
+  const mustExist = database !== DIRECTORY && !contract.createsCompany
+  const db = companyId === 0 ? directory : databaseFor(env, { companyId, database }, { use, mustExist })
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   c.set('companyId', companyId)
   return {
@@ -77,8 +78,8 @@ async function openContext(contract: Contract, c: Context<AppEnv>): Promise<Admi
     addresses: () => addressPolicy(env),
     isHead: c.req.method === 'HEAD',
     waitUntil,
-    deliverAccounting: () => waitUntil(startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)),
-    deliverWebhooks: () => waitUntil(startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId)),
+    deliverAccounting: () => waitUntil(startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId, true)),
+    deliverWebhooks: () => waitUntil(startObject(env.WEBHOOK_DELIVERY, 'webhooks', companyId, true)),
   }
 }
 

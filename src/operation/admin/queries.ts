@@ -1,11 +1,12 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../kernel/db/audit.ts'
-import { orm, statement } from '../../kernel/db/client.ts'
+import { databaseMessage, orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
+import { MISSING } from '../../kernel/db/migrations.ts'
 import { isHere, isPresent, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
-import { conflict, invalid } from '../../kernel/http/errors.ts'
+import { conflict, invalid, nameOf, unavailable } from '../../kernel/http/errors.ts'
 import { hasContent } from '../copies/restore.ts'
 import type { AdminContext } from './context.ts'
 
@@ -29,10 +30,20 @@ export async function checkKnown({ companyId, directory, env }: AdminContext, ad
   const [[known]] = await directory.read([select()])
   if (known) return true
   const isLost = sql`${isPresent(sql`id`)} AND ${hasContent({ companyId })}`
-  const found = openEach(env).map(async ({ name, db }) => ((await db.read([select(isLost)]))[0][0] ? name : []))
-  const names = (await Promise.all(found)).flat().join(' and ')
+  const found = openEach(env).map(async ({ name, db }) => {
+    const [rows] = await db.read([select(isLost)]).catch((error: unknown) => {
+      // A database that is yet to be migrated.
+      if (MISSING.test(databaseMessage(error))) return [[]]
+      const message = `${name} does not respond, and may have data of company ${companyId}`
+      throw unavailable(2, { message, cause: nameOf(error) })
+    })
+    return rows.length > 0 ? [name] : []
+  })
+  const all = (await Promise.all(found)).flat()
+  const names = all.join(' and ')
   if (names === adopted) return false
-  const remedy = `take it back with npm run companies -- create ${companyId} --database ${names} --adopt`
+  const adopt = `take it back: companies create ${companyId} --database ${names} --adopt`
+  const remedy = all.length === 1 ? adopt : 'set all databases back to the same minute, and recover'
   const lost = `${names} has data of company ${companyId}, which the directory has lost: ${remedy}`
   throw conflict(names ? lost : `${adopted} has no data of company ${companyId}: there is nothing to adopt`)
 }

@@ -5,6 +5,7 @@ import { statement } from '../../../src/kernel/db/client.ts'
 import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import type { AdminContext } from '../../../src/operation/admin/context.ts'
 import { listFromEach } from '../../../src/operation/admin/queries.ts'
+import { partsOf } from '../../operation/admin/import-support.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
 import { backUp } from '../../operation/copies/support.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminCallWith, adminRequest, adminSend } from '../../support/admin.ts'
@@ -163,6 +164,15 @@ describe('a company whose rows its database has lost', () => {
       expect([status, headers.get('retry-after')]).toEqual([503, '2'])
     }
     expect(linesOf('DB_TWO')).toHaveLength(routes.length)
+    // An administrator does not make it one without data, either.
+    expect((await adminCall('GET', `/companies/${here.id}/webhooks`)).status).toBe(503)
+    const [part] = partsOf({ company: { id: here.id, name: 'Harbor' } })
+    const imported = await adminCall('POST', `/companies/${here.id}/imports`, part)
+    expect([imported.status, imported.body.error.message]).toEqual([
+      409,
+      `DB_TWO has lost company ${here.id}: restore it`,
+    ])
+    expect((await here.call('GET', '/clients')).status).toBe(503)
   })
 
   it('is 503 also where it had moved on to the directory, whose row of it is a copy', async () => {
@@ -185,6 +195,14 @@ describe('the administration API', () => {
     const { status, body } = await adminCallWith(failing, 'GET', '/companies?per_page=100')
     expect(status).toBe(200)
     expect(body.data.length).toBeGreaterThan(1)
+  })
+
+  it('creates a company beside a database that is yet to be migrated, and names one that does not respond', async () => {
+    const create = (error: string) =>
+      adminCallWith(breakCalls(env, /^DB_TWO/, new Error(error)), 'POST', '/companies', { id: 1_000 + freshId() })
+    expect((await create('D1_ERROR: no such table: companies: SQLITE_ERROR')).status).toBe(200)
+    const { status, body } = await create('D1_ERROR: down')
+    expect([status, body.error.message]).toEqual([503, expect.stringContaining('DB_TWO does not respond')])
   })
 
   it('creates a company in a database, with a token, members and settings', async () => {

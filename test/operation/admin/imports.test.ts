@@ -238,6 +238,8 @@ describe('the import of a seed file', () => {
     const [first, second] = partsOf(file)
     const status = `${pathOf(file)}/${first?.hash}`
     await sendPart(file, first)
+    await load({ company: { ...file.company, storage_quota_bytes: 60_000_000 } })
+    expect((await adminCall('GET', status)).body).toMatchObject({ next_part: 2 })
     expect((await load(smallShop(file.company.id))).map(({ status: each }) => each)).toEqual([200])
     expect((await adminCall('GET', status)).body).toMatchObject({ next_part: 1 })
     expect((await sendPart(file, second)).body.error.message).toBe('Part 1 is not loaded yet: send it first')

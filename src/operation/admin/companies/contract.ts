@@ -163,7 +163,7 @@ export const published = {
     updateCompany: {
       summary: 'Change, suspend or resume a company',
       description:
-        'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends. After a 503 send the request again, or its opposite: deliveries may have stopped already.',
+        'A suspended company’s tokens get 403 within 30 seconds, and nothing of it is delivered. `deliveries_paused` holds back accounting events and webhooks alone; what waited is delivered when it ends, to webhooks what the feed still has: 31 days. After a 503 send the request again, or its opposite: deliveries may have stopped already.',
       example: { body: { suspended: true } },
     },
     putCurrency: {

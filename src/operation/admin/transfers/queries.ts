@@ -1,12 +1,19 @@
 import { sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
+import { DIRECTORY } from '../../../kernel/db/placement.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
 
 /** An import can be resumed for this long after its last part. */
 const IMPORT_TTL_MS = 30 * 86_400_000
+
+export async function hasCompany({ companyId, database, db }: AdminContext): Promise<boolean> {
+  if (database === DIRECTORY) return true
+  const [rows] = await db.read([statement('SELECT 1 FROM companies WHERE id = ? AND database IS NULL', companyId)])
+  return rows.length > 0
+}
 
 /** Finds the progress of an import; undefined if none of its parts is loaded. */
 export async function findImport({ companyId, db }: AdminContext, hash: string) {
@@ -24,7 +31,7 @@ export function refuseContent(context: AdminContext, hash: string, into_empty: b
 }
 
 /** Statements for a part's batch that record it and remove abandoned imports. */
-export function recordPart(context: AdminContext, hash: string, part: number, parts: number) {
+export function recordPart(context: AdminContext, hash: string, part: number, parts: number, hasRows: boolean) {
   const { companyId, now } = context
   const progress = { parts, next_part: part + 1, updated_at: now }
   return [
@@ -43,7 +50,7 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
     orm
       .update(imports)
       .set({ next_part: 1 })
-      .where(sql`company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts`),
+      .where(sql`company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts AND ${hasRows}`),
     orm.delete(imports).where(sql`company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
     adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
   ] as const

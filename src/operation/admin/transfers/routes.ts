@@ -15,7 +15,7 @@ import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { checkKnown } from '../queries.ts'
 import * as contract from './contract.ts'
-import { findImport, recordPart, refuseContent } from './queries.ts'
+import { findImport, hasCompany, recordPart, refuseContent } from './queries.ts'
 
 /** Limits the rows of one part: a larger transaction would block other writes. An order may have more. */
 const MAX_ROWS = 1_000
@@ -43,7 +43,10 @@ export const routes = [
     const issues = findAddressIssues(file.integrations, context.addresses())
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     const before = await findImport(context, hash)
-    if (!before) await checkKnown(context)
+    // A company that its database has lost would be served as one without data.
+    if (!before && (await checkKnown(context)) && !into_empty && !(await hasCompany(context))) {
+      throw conflict(`${context.database} has lost company ${context.companyId}: restore it`)
+    }
     if (into_empty && !before && !(await isEmpty(context))) {
       throw conflict(`Company ${context.companyId} is not empty: import into a new one`)
     }
@@ -59,7 +62,7 @@ export const routes = [
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
       const refusal = refuseContent(context, hash, into_empty)
-      const recorded = recordPart(context, hash, part, parts)
+      const recorded = recordPart(context, hash, part, parts, rows > (counts.integrations ?? 0))
       await context.db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))
       // Another account deletes the links to customers: not those that are made from now on.
