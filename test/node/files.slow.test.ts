@@ -84,7 +84,7 @@ describe('an upload to the address of', () => {
     expectRefused({
       anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
       copied: await statusOf(
-        put(uploadUrl, bytes, contentType, { 'x-amz-copy-source': `/${env.STORAGE_BUCKET}/${key}` }),
+        put(uploadUrl, bytes, contentType, { 'x-amz-copy-source': `/${env.STORAGE_BUCKET}/orders/2/1/files/x` }),
       ),
       longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
       shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
