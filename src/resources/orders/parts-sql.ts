@@ -121,8 +121,11 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
     const statement = prepare((p: P) => {
       const { ids, order } = pageOf(p)
       // Its rows are read for the orders and for each list.
-      const page = sql`WITH page AS MATERIALIZED (SELECT * FROM (${ids}))`
-      const ofPage = sql`page CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id`
+      const [page, pages] =
+        names.length === 0
+          ? [sql`(${ids}) AS page`, sql``]
+          : [sql`page`, sql`WITH page AS MATERIALIZED (SELECT * FROM (${ids}))`]
+      const ofPage = sql`${page} CROSS JOIN orders ON orders.company_id = ${p.companyId} AND orders.id = page_id`
       const found = sql`SELECT 'order' AS list, page_id, sort_value, ${orderJson(p.companyId, parts)} AS json
         FROM ${ofPage} ${hasInvoice(parts) ? WITH_INVOICE : sql``}`
       const lists = names.map((name) => {
@@ -132,7 +135,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
       })
       return orm
         .select({ all: sql`*` })
-        .from(sql`(${page} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
+        .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
     return (values: Parameters<typeof statement>[0]) =>
