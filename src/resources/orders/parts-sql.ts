@@ -116,6 +116,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   pageOf: (p: P) => { ids: SQL; order?: SQL },
 ) {
   const names = LIST_NAMES.filter((name) => parts.includes(name))
+  const columns = ['list', 'page_id', 'sort_value', 'json'].map((name) => [name, sql.raw(name).as(name)])
 
   const statementWith = (isLimited: boolean, chunksOf: (element: SQL, source: SQL) => SQL) => {
     const statement = prepare((p: P) => {
@@ -134,7 +135,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, ${chunks}`
       })
       return orm
-        .select({ all: sql`*` })
+        .select(Object.fromEntries(columns))
         .from(sql`(${pages} ${sql.join([found, ...lists], sql` UNION ALL `)})`)
         .orderBy(...(order ? [order] : []))
     })
