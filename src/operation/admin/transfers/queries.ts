@@ -18,8 +18,7 @@ export async function hasCompany({ companyId, database, db }: AdminContext): Pro
 /** Finds the progress of an import; undefined if none of its parts is loaded. */
 export async function findImport({ companyId, db }: AdminContext, hash: string) {
   const isOf = sql`company_id = ${companyId} AND hash = ${hash}`
-  const { parts, next_part, updated_at } = imports
-  const [[row]] = await db.read([orm.select({ parts, next_part, updated_at }).from(imports).where(isOf)])
+  const [[row]] = await db.read([orm.select().from(imports).where(isOf)])
   return row
 }
 
@@ -33,25 +32,19 @@ export function refuseContent(context: AdminContext, hash: string, into_empty: b
 /** Statements for a part's batch that record it and remove abandoned imports. */
 export function recordPart(context: AdminContext, hash: string, part: number, parts: number, hasRows: boolean) {
   const { companyId, now } = context
-  const progress = { parts, next_part: part + 1, updated_at: now }
   return [
     // The directory's row of a company that was created in another database since the request began.
     statement(sql`SELECT json_extract('{}', 'created elsewhere') FROM companies
       WHERE id = ${companyId} AND database IS NOT NULL`),
-    orm
-      .insert(imports)
-      .values({ company_id: companyId, hash, ...progress })
-      .onConflictDoUpdate({
-        target: [imports.company_id, imports.hash],
-        // A repeated part takes nothing back, but the first one starts the import again.
-        set: { ...progress, next_part: part === 1 ? 2 : sql`max(${imports.next_part}, ${part + 1})` },
-      }),
+    // A repeated part takes nothing back, but the first one starts the import again.
+    statement(sql`INSERT INTO imports (company_id, hash, parts, next_part, updated_at)
+      VALUES (${companyId}, ${hash}, ${parts}, ${part + 1}, ${now})
+      ON CONFLICT (company_id, hash) DO UPDATE SET parts = excluded.parts, updated_at = excluded.updated_at,
+        next_part = iif(excluded.next_part = 2, 2, max(next_part, excluded.next_part))`),
     // This part may replace rows of another interrupted import, which begins again.
-    orm
-      .update(imports)
-      .set({ next_part: 1 })
-      .where(sql`company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts AND ${hasRows}`),
-    orm.delete(imports).where(sql`company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
+    statement(sql`UPDATE imports SET next_part = 1
+      WHERE company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts AND ${hasRows}`),
+    statement(sql`DELETE FROM imports WHERE company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
     adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
   ] as const
 }
