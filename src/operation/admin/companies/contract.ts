@@ -108,7 +108,7 @@ export const putMember = defineMembers('putMember', 'PUT /companies/{company_id}
 
 export const deleteMember = defineMembers('deleteMember', 'DELETE /companies/{company_id}/members/{email}', {
   response: component('DeletedMember', 'The member that was removed.', { email, deleted: z.literal(true) }),
-  errors: ['not_found', 'conflict'],
+  errors: ['conflict'],
 })
 
 export const readSession = adminContracts('Session', 'member')('readSession', 'GET /me', {

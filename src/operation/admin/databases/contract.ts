@@ -126,7 +126,7 @@ export const restoreCompany = defineRecovery('restoreCompany', 'POST /companies/
     accounting,
   }),
   createsCompany: true,
-  errors: ['not_found', 'conflict'],
+  errors: ['conflict'],
 })
 
 export const recoverDeployment = defineRecovery('recoverDeployment', 'POST /recovery', {

@@ -62,7 +62,7 @@ export const createImport = define('createImport', 'POST /companies/{company_id}
       .array(difference)
       .check(z.describe('Rows of clients and orders that exist and differ from the part. They are not changed.')),
   }),
-  errors: ['conflict', 'too_large', 'unavailable'],
+  errors: ['conflict'],
 })
 
 export const readImport = define('readImport', 'GET /companies/{company_id}/imports/{hash}', {
@@ -72,7 +72,6 @@ export const readImport = define('readImport', 'GET /companies/{company_id}/impo
     next_part: nextPart,
     updated_at: dateTime,
   }),
-  errors: ['not_found'],
 })
 
 export const importEmailThread = define('importEmailThread', 'POST /companies/{company_id}/imports/email-threads', {
@@ -83,7 +82,7 @@ export const importEmailThread = define('importEmailThread', 'POST /companies/{c
     id: z.uuid(),
     is_new: z.boolean().check(z.describe('False where the company had a thread of this mailbox and legacy id.')),
   }),
-  errors: ['conflict', 'too_large', 'unavailable'],
+  errors: ['conflict'],
 })
 
 export const exportCompany = adminContracts('Exports', 'owner')('exportCompany', 'GET /companies/{company_id}/export', {
