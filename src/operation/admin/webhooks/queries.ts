@@ -1,7 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
-import { insertRow } from '../../../kernel/db/columns.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { type changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
 import type { AdminContext } from '../context.ts'
@@ -55,21 +54,16 @@ type NewEndpoint = Pick<typeof webhookEndpoints.$inferSelect, 'id' | 'url' | 'se
 /** @returns the endpoint, which starts at the company's last change; null if the company has 10 */
 export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
   const { companyId, db, now } = context
-  const count = sql`(SELECT count(*) FROM webhook_endpoints WHERE company_id = ${companyId})`
-  const values = {
-    ...endpoint,
-    company_id: companyId,
-    event_types: JSON.stringify(endpoint.event_types),
-    position: sql`(SELECT last_change FROM companies WHERE id = ${companyId})`,
-    initial_failures: 0,
-    created_at: now,
-    updated_at: now,
-  }
-  const isMeant = isEndpoint(companyId, endpoint.id)
+  const { id, url, secret, event_types } = endpoint
   const [, , [row]] = await db.writeIdempotent([
-    insertRow(webhookEndpoints, values, sql`WHERE ${count} < ${MAX_ENDPOINTS}`).onConflictDoNothing(),
-    adminEntry(context, 'webhooks.create', endpoint.id, sql`changes() > 0`),
-    selectEndpoint(isMeant),
+    statement(sql`INSERT INTO webhook_endpoints
+        (company_id, id, url, secret, event_types, position, initial_failures, created_at, updated_at)
+      SELECT ${companyId}, ${id}, ${url}, ${secret}, ${JSON.stringify(event_types)},
+        (SELECT last_change FROM companies WHERE id = ${companyId}), 0, ${now}, ${now}
+      WHERE (SELECT count(*) FROM webhook_endpoints WHERE company_id = ${companyId}) < ${MAX_ENDPOINTS}
+      ON CONFLICT DO NOTHING`),
+    adminEntry(context, 'webhooks.create', id, sql`changes() > 0`),
+    selectEndpoint(isEndpoint(companyId, id)),
   ])
   return row ?? null
 }
