@@ -33,14 +33,9 @@ export type EndpointRow = Awaited<ReturnType<typeof listEndpoints>>[number]
 
 export async function listEndpoints(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
   const [afterCompany = 0, afterTime = 0, afterId = ''] = after
-  const [rows] = await context.db.read([
-    selectEndpoint(
-      sql`${isListed(context, query)} AND ${isPresent(sql`company_id`)}
-        AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`,
-    )
-      .orderBy(sql`company_id, created_at, id`)
-      .limit(limit),
-  ])
+  const isMeant = sql`${isListed(context, query)} AND ${isPresent(sql`company_id`)}
+    AND (company_id, created_at, id) > (${afterCompany}, ${afterTime}, ${afterId})`
+  const [rows] = await context.db.read([selectEndpoint(isMeant).orderBy(sql`company_id, created_at, id`).limit(limit)])
   return rows
 }
 
@@ -76,19 +71,18 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   const isMeant = isEndpoint(companyId, id)
   const hasNewUrl = sql`url <> ${change.url ?? null}`
   const enables = Number(change.enabled === true)
-  const state = {
+  const values = {
+    ...change,
     ...(change.enabled !== undefined && { disabled_reason: null }),
     // Resetting the count gives a new address its own attempts, and one that never succeeded a fresh start.
     initial_failures: sql`iif(${hasNewUrl}, 0, initial_failures * (1 - ${enables}))`,
+    updated_at: now,
   }
   const [, , , [row]] = await db.writeIdempotent([
     statement(sql`UPDATE webhook_deliveries SET attempts = 0, first_attempt_at = NULL, next_attempt_at = ${now}
       WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
         AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`),
-    orm
-      .update(webhookEndpoints)
-      .set({ ...change, ...state, updated_at: now })
-      .where(isMeant),
+    orm.update(webhookEndpoints).set(values).where(isMeant),
     adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, sql`changes() > 0`),
     selectEndpoint(isMeant),
   ])
