@@ -67,7 +67,7 @@ export async function readCompany({ companyId, db, directory, database }: AdminC
     // Its row refuses tokens.
     directory.read([orm.select({ suspended }).from(companies).where(isCompany)]),
   ])
-  return row ? { ...row, ...placed, database } : null
+  return { ...found(row, 'Company'), ...placed, database }
 }
 
 export async function updateCompany(context: AdminContext, change: Input<typeof contract.updateCompany>['body']) {
@@ -82,7 +82,7 @@ export async function updateCompany(context: AdminContext, change: Input<typeof 
   ])
   // The directory's row refuses tokens. If this request is interrupted here, its caller must repeat it.
   await syncDirectory(context, Object.keys(change))
-  return row ? { ...row, database } : null
+  return { ...found(row, 'Company'), database }
 }
 
 type Member = typeof members.$inferSelect
@@ -99,8 +99,10 @@ export async function listMembers({ companyId, directory: db }: AdminContext, { 
 }
 
 /** Adds a member or changes the role. @throws ApiError 409 if no owner would remain, or a company has too many members */
-export async function putMember(context: AdminContext, email: string, role: Member['role']) {
+export async function putMember(context: AdminContext, { params, body }: Input<typeof contract.putMember>) {
   const { companyId, directory: db, now } = context
+  const { email } = params
+  const { role } = body
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const isMember = sql`EXISTS (SELECT 1 FROM members WHERE ${isOf})`
   const hasRoom = sql`(SELECT count(*) FROM members WHERE company_id = ${companyId}) < ${MAX_MEMBERS}`
@@ -126,7 +128,7 @@ function isLastOwner(companyId: number, email: string): SQL {
 }
 
 /** @throws ApiError 404 if there is none, 409 if no owner would remain */
-export async function deleteMember(context: AdminContext, email: string) {
+export async function deleteMember(context: AdminContext, { params: { email } }: Input<typeof contract.deleteMember>) {
   const { companyId, directory: db } = context
   const isOf = sql`company_id = ${companyId} AND email = ${email}`
   const mayGo = sql`${isOf} AND NOT ${isLastOwner(companyId, email)}`
@@ -137,6 +139,7 @@ export async function deleteMember(context: AdminContext, email: string) {
   ])
   found(member, 'Member')
   if (!removed) throw conflict('The last owner cannot be removed: make another member an owner first')
+  return { email, deleted: true as const }
 }
 
 /** Lists the companies that the caller may administer, with the role there, the first 1,000 by id. */

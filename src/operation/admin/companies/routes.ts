@@ -1,6 +1,5 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
-import { found } from '../../../kernel/http/errors.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { findUsed, invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'
@@ -13,12 +12,10 @@ const COUNTERS_MAX = 100
 export const routes = [
   adminList(contract.listCompanies, queries.listCompanies, withTimes, ({ id }) => [id]),
 
-  adminRoute(contract.readCompany, async (_input, context) => {
-    return withTimes(found(await queries.readCompany(context), 'Company'))
-  }),
+  adminRoute(contract.readCompany, async (_input, context) => withTimes(await queries.readCompany(context))),
 
   adminRoute(contract.updateCompany, async ({ body }, context) => {
-    const row = found(await queries.updateCompany(context, body), 'Company')
+    const row = await queries.updateCompany(context, body)
     if (body.suspended !== undefined) await invalidateCompany(context)
     const mayDeliver = !row.suspended && !row.deliveries_paused
     if (mayDeliver && (body.suspended === false || body.deliveries_paused === false)) {
@@ -28,9 +25,7 @@ export const routes = [
     return withTimes(row)
   }),
 
-  adminRoute(contract.putCurrency, async ({ body }, context) => {
-    return withTimes(found(await queries.updateCompany(context, body), 'Company'))
-  }),
+  adminRoute(contract.putCurrency, async ({ body }, context) => withTimes(await queries.updateCompany(context, body))),
 
   adminRoute(contract.readUsage, async ({ query }, context) => {
     const { now } = context
@@ -61,14 +56,9 @@ export const routes = [
 
   adminList(contract.listMembers, queries.listMembers, withTimes, ({ email }) => [email]),
 
-  adminRoute(contract.putMember, async ({ params, body }, context) => {
-    return withTimes(await queries.putMember(context, params.email, body.role))
-  }),
+  adminRoute(contract.putMember, async (input, context) => withTimes(await queries.putMember(context, input))),
 
-  adminRoute(contract.deleteMember, async ({ params: { email } }, context) => {
-    await queries.deleteMember(context, email)
-    return { email, deleted: true as const }
-  }),
+  adminRoute(contract.deleteMember, (input, context) => queries.deleteMember(context, input)),
 
   adminList(
     contract.listAudit,
