@@ -23,25 +23,17 @@ const UNCOUNTED = { client_count: 0, order_count: 0, mail_bytes: 0, stored_bytes
 
 /** Lists the directory's companies, each with the counters of its own database. */
 export async function listCompanies({ directory, env, requestId }: AdminContext, { after, limit }: Page) {
-  const [placed] = await directory.read([
-    orm
-      .select({ ...columns, ...placementColumns })
-      .from(companies)
-      .where(sql`id > ${after[0] ?? 0}`)
-      .orderBy(companies.id)
-      .limit(limit),
-  ])
-  const elsewhere = Map.groupBy(
-    placed.filter(({ database }) => database !== DIRECTORY),
-    ({ database }) => database,
-  )
-  const counts = Array.from(elsewhere, async ([database, rows]) => {
+  const select = orm.select({ ...columns, ...placementColumns }).from(companies)
+  const rest = sql`id > ${after[0] ?? 0}`
+  const [placed] = await directory.read([select.where(rest).orderBy(id).limit(limit)])
+  const elsewhere = placed.filter(({ database }) => database !== DIRECTORY)
+  const byDatabase = Map.groupBy(elsewhere, ({ database }) => database)
+  const counts = Array.from(byDatabase, async ([database, rows]) => {
     const ids = JSON.stringify(rows.map(({ id }) => id))
     const isListed = sql`id IN (SELECT value FROM json_each(${ids}))`
     try {
-      const [counted] = await openDatabase(bindingOf(env, database)).read([
-        orm.select(columns).from(companies).where(isListed),
-      ])
+      const db = openDatabase(bindingOf(env, database))
+      const [counted] = await db.read([orm.select(columns).from(companies).where(isListed)])
       return counted
     } catch (error) {
       // The directory's rows are as old as the move: their settings are listed, but not their counters.
@@ -72,13 +64,10 @@ export async function readCompany({ companyId, db, directory, database }: AdminC
 
 export async function updateCompany(context: AdminContext, change: Input<typeof contract.updateCompany>['body']) {
   const { companyId, db, database, now } = context
+  const update = orm.update(companies).set({ ...change, updated_at: now })
   const [, [row]] = await db.writeIdempotent([
     adminEntry(context, `companies.update:${Object.keys(change).sort().join()}`, companyId),
-    orm
-      .update(companies)
-      .set({ ...change, updated_at: now })
-      .where(sql`id = ${companyId}`)
-      .returning(columns),
+    update.where(sql`id = ${companyId}`).returning(columns),
   ])
   // The directory's row refuses tokens. If this request is interrupted here, its caller must repeat it.
   await syncDirectory(context, Object.keys(change))
