@@ -2,7 +2,6 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { Input } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { openDatabase, orm, statement } from '../../../kernel/db/client.ts'
-import { insertRow } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, placementColumns, syncDirectory } from '../../../kernel/db/placement.ts'
 import { storedBytes } from '../../../kernel/db/quota.ts'
 import { adminLog, auditLog, companies, members } from '../../../kernel/db/schema.ts'
@@ -96,12 +95,10 @@ export async function putMember(context: AdminContext, { params, body }: Input<t
   const isMember = sql`EXISTS (SELECT 1 FROM members WHERE ${isOf})`
   const hasRoom = sql`(SELECT count(*) FROM members WHERE company_id = ${companyId}) < ${MAX_MEMBERS}`
   const isAllowed = sql`(${isMember} OR ${hasRoom}) AND (${role} = 'owner' OR NOT ${isLastOwner(companyId, email)})`
-  const member = { company_id: companyId, email, role, created_at: now }
   const [, , [row]] = await db.writeIdempotent([
-    insertRow(members, member, sql`WHERE ${isAllowed}`).onConflictDoUpdate({
-      target: [members.company_id, members.email],
-      set: { role },
-    }),
+    statement(sql`INSERT INTO members (company_id, email, role, created_at)
+      SELECT ${companyId}, ${email}, ${role}, ${now} WHERE ${isAllowed}
+      ON CONFLICT (company_id, email) DO UPDATE SET role = excluded.role`),
     adminEntry(context, 'members.put', email, sql`changes() > 0`),
     selectMembers(isOf),
   ])
