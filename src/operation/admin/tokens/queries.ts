@@ -1,7 +1,7 @@
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import { LAST_INSTANT } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm } from '../../../kernel/db/client.ts'
+import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
 import { adminLog, apiTokens } from '../../../kernel/db/schema.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
@@ -117,12 +117,8 @@ export async function invalidateCompany(context: AdminContext): Promise<void> {
 /** Finds the hashes of the company's tokens that were used since a time, last used first. */
 export async function findUsed({ companyId, directory: db }: AdminContext, sinceMs = 0, limit = ACTIVE_TOKENS_MAX) {
   const [rows] = await db.read([
-    orm
-      .select({ hash: apiTokens.token_hash })
-      .from(apiTokens)
-      .where(sql`company_id = ${companyId} AND last_used_at >= ${sinceMs}`)
-      .orderBy(sql`last_used_at DESC`)
-      .limit(limit),
+    statement<{ hash: string }>(sql`SELECT token_hash AS hash FROM api_tokens
+      WHERE company_id = ${companyId} AND last_used_at >= ${sinceMs} ORDER BY last_used_at DESC LIMIT ${limit}`),
   ])
   return rows.map(({ hash }) => hash)
 }
