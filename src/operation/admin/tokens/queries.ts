@@ -3,19 +3,18 @@ import { LAST_INSTANT } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { insertRow } from '../../../kernel/db/columns.ts'
-import { adminLog, apiTokens } from '../../../kernel/db/schema.ts'
+import { apiTokens } from '../../../kernel/db/schema.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
-import { log, nameOf } from '../../../kernel/http/errors.ts'
+import { found, log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 import { ACTIVE_TOKENS_MAX } from './contract.ts'
 
 export type TokenRow = Awaited<ReturnType<typeof listTokens>>[number]
 
+type State = 'active' | 'expired' | 'revoked'
 const stateAt = (now: number) =>
-  sql<
-    'active' | 'expired' | 'revoked'
-  >`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
+  sql<State>`iif(revoked_at IS NOT NULL, 'revoked', iif(expires_at <= ${now}, 'expired', 'active'))`
 const columnsAt = (now: number) => ({ ...getTableColumns(apiTokens), state: stateAt(now).as('token_state') })
 
 export async function listTokens(context: AdminContext, { query, after, limit }: Page<ListQuery>) {
@@ -27,18 +26,17 @@ export async function listTokens(context: AdminContext, { query, after, limit }:
   return rows
 }
 
-/** Finds a token, and whether it was rotated: then its expiry may be the end of the overlap. */
+/** Finds a token, and whether it was rotated: then its expiry may be the end of the overlap. @throws ApiError 404 */
 export async function findToken({ companyId, directory: db, now }: AdminContext, id: number) {
-  const [[row], rotations] = await db.read([
-    orm.select(columnsAt(now)).from(apiTokens).where(isToken(companyId, id)),
-    orm.select({ id: adminLog.id }).from(adminLog).where(isRotation(companyId, id)).limit(1),
-  ])
-  return row ? { ...row, isRotated: rotations.length > 0 } : null
+  const columns = { ...columnsAt(now), isRotated: isRotated(companyId, id).as('is_rotated') }
+  const [[row]] = await db.read([orm.select(columns).from(apiTokens).where(isToken(companyId, id))])
+  return found(row, 'Token')
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
-const isRotation = (companyId: number, id: number) =>
-  sql`company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)}`
+const isRotated = (companyId: number, id: number) =>
+  sql<boolean>`EXISTS (SELECT 1 FROM admin_log
+    WHERE company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)})`.mapWith(Boolean)
 const isActive = (now: number) => sql`${stateAt(now)} = 'active'`
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens
@@ -80,7 +78,7 @@ export async function replaceToken(
 ) {
   const { companyId, directory: db, now } = context
   const isMeant = sql`${isToken(companyId, id)} AND ${isActive(now)}`
-  const isFirst = sql`NOT EXISTS (SELECT 1 FROM admin_log WHERE ${isRotation(companyId, id)})`
+  const isFirst = sql`NOT ${isRotated(companyId, id)}`
   const room = hasRoom(context, endsAt > now ? sql`1` : sql`id <> ${id}`)
   const sameLifetime = sql`min(${now} + expires_at - created_at, ${LAST_INSTANT})`
   const [expires_at, mayReplace] = expiresAt === undefined ? [sameLifetime, isFirst] : [expiresAt, sql`1`]
@@ -97,8 +95,8 @@ export async function replaceToken(
   return row && old ? { token: row, old } : null
 }
 
-/** @returns the token, revoked now or earlier; null if it does not exist */
-export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow | null> {
+/** @returns the token, revoked now or earlier @throws ApiError 404 */
+export async function revokeToken(context: AdminContext, id: number): Promise<TokenRow> {
   const { companyId, directory: db, now } = context
   const isMeant = isToken(companyId, id)
   const [, , [row]] = await db.writeIdempotent([
@@ -106,7 +104,7 @@ export async function revokeToken(context: AdminContext, id: number): Promise<To
     adminEntry(context, 'tokens.revoke', id, sql`changes() > 0`),
     orm.select(columnsAt(now)).from(apiTokens).where(isMeant),
   ])
-  return row ?? null
+  return found(row, 'Token')
 }
 
 /** Makes the objects of the company's tokens, the 50 used last, reload them before the response. */

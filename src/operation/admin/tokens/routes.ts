@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { isPermission, PERMISSIONS } from '../../../kernel/gate/permissions.ts'
 import { hashToken } from '../../../kernel/gate/tokens.ts'
 import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
-import { type ApiError, conflict, found, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
+import { type ApiError, conflict, invalid, log, nameOf } from '../../../kernel/http/errors.ts'
 import type { AdminContext } from '../context.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import * as contract from './contract.ts'
@@ -38,14 +38,14 @@ export const routes = [
   }),
 
   adminRoute(contract.revokeToken, async ({ params: { token_id } }, context) => {
-    const row = found(await queries.revokeToken(context, token_id), 'Token')
+    const row = await queries.revokeToken(context, token_id)
     await end(context, row)
     return present(row)
   }),
 ]
 
 async function explainRefusal(context: AdminContext, id: number, isOnce: boolean): Promise<ApiError> {
-  const token = found(await queries.findToken(context, id), 'Token')
+  const token = await queries.findToken(context, id)
   const isActive = token.state === 'active'
   const isRefused = token.isRotated && (isOnce || !isActive)
   // The request that rotated it may have been interrupted before this.
