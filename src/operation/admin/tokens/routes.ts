@@ -27,12 +27,11 @@ export const routes = [
   }),
 
   adminRoute(contract.rotateToken, async ({ params: { token_id }, body }, context) => {
-    const isOnce = body.expires_at === undefined
-    const expires_at = body.expires_at === undefined ? undefined : checkExpiry(body.expires_at, context)
+    const expires_at = checkExpiry(body.expires_at, context)
     const token = randomBytes(TOKEN_BYTES).toString('hex')
     const endsAt = context.now + body.overlap_seconds * 1_000
     const replaced = await queries.replaceToken(context, token_id, hashToken(token), endsAt, expires_at)
-    if (!replaced) throw await explainRefusal(context, token_id, isOnce)
+    if (!replaced) throw await explainRefusal(context, token_id, expires_at === undefined)
     await end(context, replaced.old)
     return { ...present(replaced.token), token }
   }),
@@ -60,8 +59,8 @@ function tooManyTokens(remedy: string): ApiError {
 }
 
 /** @throws ApiError 400 for a time in the past */
-function checkExpiry(expiresAt: number | null, { now }: AdminContext): number | null {
-  if (expiresAt === null || expiresAt > now) return expiresAt
+function checkExpiry<T extends number | null | undefined>(expiresAt: T, { now }: AdminContext): T {
+  if (expiresAt == null || expiresAt > now) return expiresAt
   throw invalid([{ path: 'expires_at', message: 'must be in the future' }])
 }
 
