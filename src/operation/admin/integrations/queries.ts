@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
-import { accountingConnections, accountingOutbox, clients, integrations } from '../../../kernel/db/schema.ts'
+import { accountingConnections, accountingOutbox, integrations } from '../../../kernel/db/schema.ts'
 import type { IntegrationsFile } from '../../copies/seed/integrations-file.ts'
 import { planIntegrations, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
@@ -65,11 +65,9 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
   const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
     AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
   const [[client], , , , [due]] = await db.writeIdempotent([
-    orm
-      .update(clients)
-      .set({ accounting_customer_id: customerId, accounting_customer_linked: true })
-      .where(sql`company_id = ${companyId} AND id = ${clientId}`)
-      .returning({ client_id: clients.id, company_name: clients.company_name }),
+    statement<{ client_id: number; company_name: string }>(sql`UPDATE clients
+      SET accounting_customer_id = ${customerId}, accounting_customer_linked = 1
+      WHERE company_id = ${companyId} AND id = ${clientId} RETURNING id AS client_id, company_name`),
     adminEntry(context, 'clients.link_customer', clientId, sql`changes() > 0`),
     ...resend(context, isGivenUp),
   ])
