@@ -51,10 +51,8 @@ export async function createCompany(context: AdminContext, { database, adopt, ..
       // One that was here, and that the directory has lost since, would be sent on to where it went.
       statement(sql`DELETE FROM company_guards WHERE company_id = ${id} AND (${adopt} OR ${isFree})`),
       insert(placed),
-      orm
-        .select({ name: companies.name, suspended: companies.suspended, slot: companies.slot })
-        .from(companies)
-        .where(sql`id = ${id} AND (${adopt} OR NOT ${hasContent({ companyId: id })})`),
+      statement<{ name: string; suspended: number; slot: number }>(sql`SELECT name, suspended, slot FROM companies
+        WHERE id = ${id} AND (${adopt} OR NOT ${hasContent({ companyId: id })})`),
     ])
     if (!row) return null
     placed = { ...row, database, database_slot: row.slot }
