@@ -47,9 +47,8 @@ export async function findEndpoint({ companyId, db }: AdminContext, id: string):
 type NewEndpoint = Pick<typeof webhookEndpoints.$inferSelect, 'id' | 'url' | 'secret' | 'event_types'>
 
 /** @returns the endpoint, which starts at the company's last change; null if the company has 10 */
-export async function createEndpoint(context: AdminContext, endpoint: NewEndpoint): Promise<EndpointRow | null> {
+export async function createEndpoint(context: AdminContext, { id, url, secret, event_types }: NewEndpoint) {
   const { companyId, db, now } = context
-  const { id, url, secret, event_types } = endpoint
   const [, , [row]] = await db.writeIdempotent([
     statement(sql`INSERT INTO webhook_endpoints
         (company_id, id, url, secret, event_types, position, initial_failures, created_at, updated_at)
@@ -145,14 +144,11 @@ export async function startReplay(context: AdminContext, id: string, from: numbe
 /** Lists the failed changes and those queued behind them. @returns null if the endpoint does not exist */
 export async function listDeliveries({ companyId, db }: AdminContext, id: string, { after, limit }: Page) {
   const { sequence, type, entity_id, attempts, first_attempt_at, next_attempt_at, last_error } = webhookDeliveries
+  const shown = { sequence, type, entity_id, attempts, first_attempt_at, next_attempt_at, last_error, operation }
+  const isMeant = sql`${isOfEndpoint(companyId, id)} AND sequence > ${after[0] ?? 0}`
   const [[endpoint], rows] = await db.read([
     orm.select({ id: webhookEndpoints.id }).from(webhookEndpoints).where(isEndpoint(companyId, id)),
-    orm
-      .select({ sequence, type, entity_id, attempts, first_attempt_at, next_attempt_at, last_error, operation })
-      .from(webhookDeliveries)
-      .where(sql`${isOfEndpoint(companyId, id)} AND sequence > ${after[0] ?? 0}`)
-      .orderBy(webhookDeliveries.sequence)
-      .limit(limit),
+    orm.select(shown).from(webhookDeliveries).where(isMeant).orderBy(sequence).limit(limit),
   ])
   return endpoint ? rows : null
 }
