@@ -83,14 +83,11 @@ export async function replaceToken(
   const sameLifetime = sql`min(${now} + expires_at - created_at, ${LAST_INSTANT})`
   const [expires_at, mayReplace] = expiresAt === undefined ? [sameLifetime, isFirst] : [expiresAt, sql`1`]
   const successor = { token_hash, name: sql`name`, permissions: sql`permissions`, expires_at }
+  const end = orm.update(apiTokens).set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
   const [[row], , [old]] = await db.write([
     insertToken(context, successor, sql`FROM api_tokens WHERE ${isMeant} AND ${mayReplace} AND ${room}`),
     adminEntry(context, 'tokens.rotate', id, sql`changes() > 0`),
-    orm
-      .update(apiTokens)
-      .set({ expires_at: sql`min(coalesce(expires_at, ${endsAt}), ${endsAt})` })
-      .where(sql`${isMeant} AND ${hashOf(token_hash)} IS NOT NULL`)
-      .returning(columnsAt(now)),
+    end.where(sql`${isMeant} AND ${hashOf(token_hash)} IS NOT NULL`).returning(columnsAt(now)),
   ])
   return row && old ? { token: row, old } : null
 }
