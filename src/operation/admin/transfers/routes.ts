@@ -119,11 +119,8 @@ async function send(
       if (next === null) section += 1
       after = next ?? []
     }
-    const isComplete = section >= SECTIONS.length
-    const next = isComplete
-      ? line('end', {})
-      : line('next', { cursor: writeCursor(cursorScope(contract.exportCompany, context), [section, ...after]) })
-    await write(next)
+    const cursor = writeCursor(cursorScope(contract.exportCompany, context), [section, ...after])
+    await write(section < SECTIONS.length ? line('next', { cursor }) : line('end', {}))
     await withDeadline(writer.close(), BUDGET_MS.body)
   } catch (error) {
     void writer.abort(error).catch(() => undefined)
