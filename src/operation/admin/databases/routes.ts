@@ -31,6 +31,8 @@ const PAGES_MAX = 20
 
 const DAY_MS = 86_400_000
 
+const NOTHING_DONE = { companies_paused: 0, tokens_revoked: 0, company: null, missing: null }
+
 export const routes = [
   adminRoute(contract.listDatabases, async (_input, context) => {
     const [databases, moves] = await Promise.all([queries.listDatabases(context), queries.listMoves(context)])
@@ -119,14 +121,7 @@ export const routes = [
   adminRoute(contract.recoverDeployment, async ({ body: { cursor } }, context) => {
     const scope = cursorScope(contract.recoverDeployment, context)
     const { next, ...done } = await recover(context, cursor === undefined ? [] : readCursor(scope, cursor))
-    return {
-      companies_paused: 0,
-      tokens_revoked: 0,
-      company: null,
-      missing: null,
-      ...done,
-      next_cursor: next && writeCursor(scope, next),
-    }
+    return { ...NOTHING_DONE, ...done, next_cursor: next && writeCursor(scope, next) }
   }),
 ]
 
