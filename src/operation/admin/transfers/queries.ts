@@ -1,10 +1,12 @@
 import { sql } from 'drizzle-orm'
+import type { Input } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
-import { orm, statement } from '../../../kernel/db/client.ts'
+import { orm, type Statements, statement } from '../../../kernel/db/client.ts'
 import { DIRECTORY } from '../../../kernel/db/placement.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
+import type { createImport } from './contract.ts'
 
 /** An import can be resumed for this long after its last part. */
 const IMPORT_TTL_MS = 30 * 86_400_000
@@ -22,17 +24,21 @@ export async function findImport({ companyId, db }: AdminContext, hash: string) 
   return row
 }
 
-/** With `into_empty`, fails for a company that has data, unless a part of this import is loaded. */
-export function refuseContent(context: AdminContext, hash: string, into_empty: boolean) {
-  const isBegun = sql`EXISTS (SELECT 1 FROM imports WHERE company_id = ${context.companyId} AND hash = ${hash})`
-  const isRefused = sql`${into_empty} AND ${hasContent(context)} AND NOT ${isBegun}`
-  return statement(sql`SELECT json_extract('{}', 'company has data') WHERE ${isRefused}`)
-}
+type Part = Input<typeof createImport>['body']
 
-/** Statements for a part's batch that record it and remove abandoned imports. */
-export function recordPart(context: AdminContext, hash: string, part: number, parts: number, hasRows: boolean) {
-  const { companyId, now } = context
-  return [
+/** Loads a part and records it. With `into_empty`, fails for a company with data, unless a part of the import is loaded. */
+export async function loadPart(
+  context: AdminContext,
+  { hash, part, parts, into_empty }: Part,
+  statements: Statements,
+  hasRows: boolean,
+) {
+  const { companyId, db, now } = context
+  const isBegun = sql`EXISTS (SELECT 1 FROM imports WHERE company_id = ${companyId} AND hash = ${hash})`
+  const isRefused = sql`${into_empty} AND ${hasContent(context)} AND NOT ${isBegun}`
+  await db.writeIdempotent([
+    statement(sql`SELECT json_extract('{}', 'company has data') WHERE ${isRefused}`),
+    ...statements,
     // The directory's row of a company that was created in another database since the request began.
     statement(sql`SELECT json_extract('{}', 'created elsewhere') FROM companies
       WHERE id = ${companyId} AND database IS NOT NULL`),
@@ -46,5 +52,5 @@ export function recordPart(context: AdminContext, hash: string, part: number, pa
       WHERE company_id = ${companyId} AND hash <> ${hash} AND next_part <= parts AND ${hasRows}`),
     statement(sql`DELETE FROM imports WHERE company_id = ${companyId} AND updated_at < ${now - IMPORT_TTL_MS}`),
     adminEntry(context, 'companies.import', `${hash} ${part}/${parts}`),
-  ] as const
+  ])
 }

@@ -15,7 +15,7 @@ import type { AdminContext } from '../context.ts'
 import { adminRoute } from '../endpoint.ts'
 import { checkKnown } from '../queries.ts'
 import * as contract from './contract.ts'
-import { findImport, hasCompany, recordPart, refuseContent } from './queries.ts'
+import { findImport, hasCompany, loadPart } from './queries.ts'
 
 /** Limits the rows of one part: a larger transaction would block other writes. An order may have more. */
 const MAX_ROWS = 1_000
@@ -61,9 +61,7 @@ export const routes = [
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
-      const refusal = refuseContent(context, hash, into_empty)
-      const recorded = recordPart(context, hash, part, parts, rows > (counts.integrations ?? 0))
-      await context.db.writeIdempotent([refusal, ...plan.statements, ...recorded]).catch(throwConflict)
+      await loadPart(context, body, plan.statements, rows > (counts.integrations ?? 0)).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))
       // Another account deletes the links to customers: not those that are made from now on.
       if (file.integrations.accounting_sync) context.deliverAccounting()
