@@ -98,15 +98,13 @@ export function addUsage(hours: readonly HourOfUsage[], now: number, used: Omit<
   return [...hours.filter((each) => each.at < at && each.at > at - HOURS * HOUR_MS), sum]
 }
 
-const WINDOW_SECONDS = WINDOW_MS / 1_000
-
-const timePolicy = (name: string, limitMs: number) => `"${name}";q=${limitMs};w=${WINDOW_SECONDS};qu="milliseconds"`
+const WINDOW_PARAMETER = `w=${WINDOW_MS / 1_000}`
 
 /** `RateLimit-Policy` of draft-ietf-httpapi-ratelimit-headers-11. */
 export const POLICY = [
-  `"default";q=${LIMIT};w=${WINDOW_SECONDS}`,
-  timePolicy('database', DATABASE_LIMIT_MS),
-  timePolicy('company', COMPANY_LIMIT_MS),
+  `"default";q=${LIMIT};${WINDOW_PARAMETER}`,
+  `"database";q=${DATABASE_LIMIT_MS};${WINDOW_PARAMETER};qu="milliseconds"`,
+  `"company";q=${COMPANY_LIMIT_MS};${WINDOW_PARAMETER};qu="milliseconds"`,
 ].join(', ')
 
 /** Each limit: what is left, and the seconds until there is more. */
