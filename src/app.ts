@@ -12,7 +12,7 @@ import { ApiError, ERRORS, errorResponse, log, unavailable } from './kernel/http
 import { addressPolicy, isLoopback } from './kernel/http/outbound.ts'
 import { adminRoutes } from './operation/admin/routes.ts'
 import { countException } from './operation/health/failures.ts'
-import { routes as health } from './operation/health/routes.ts'
+import { readHealth, readLiveness } from './operation/health/routes.ts'
 import { routes as account } from './resources/account/routes.ts'
 import { routes as batch } from './resources/batch/routes.ts'
 import { routes as changes } from './resources/changes/routes.ts'
@@ -46,7 +46,8 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   mount(admin, administration)
   app.route('/admin/v1', admin)
 
-  for (const { path, operationId, respond } of health) serveOpen(app, path, operationId, (c) => respond(c.env))
+  serveOpen(app, '/health', 'readHealth', (c) => readHealth(c.env))
+  serveOpen(app, '/health/live', 'readLiveness', readLiveness)
   app.on(['GET', 'PUT'], `${RELAY}*`, relayFile)
   return app
 }

@@ -8,22 +8,13 @@ import { log, nameOf } from '../../kernel/http/errors.ts'
 
 const headers = { 'Cache-Control': 'no-store' }
 
-/** Routes without a token and its limits. They are not published: guides/monitoring.md describes them. */
-export const routes = [
-  {
-    path: '/health',
-    operationId: 'readHealth',
-    respond: async (env: Env) => {
-      const health = await findHealth(env)
-      return Response.json(health, { status: health.status === 'ok' ? 200 : 503, headers })
-    },
-  },
-  {
-    path: '/health/live',
-    operationId: 'readLiveness',
-    respond: async () => Response.json({ status: 'ok' }, { headers }),
-  },
-]
+/** Neither path needs a token or has limits. They are not published: guides/monitoring.md describes them. */
+export async function readHealth(env: Env): Promise<Response> {
+  const health = await findHealth(env)
+  return Response.json(health, { status: health.status === 'ok' ? 200 : 503, headers })
+}
+
+export const readLiveness = async () => Response.json({ status: 'ok' }, { headers })
 
 type Status = 'ok' | 'failed'
 type Check = { status: Status; ms: number }
