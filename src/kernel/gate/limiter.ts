@@ -59,7 +59,7 @@ type Stored = Window & { hours: HourOfUsage[]; freshness: StoredWrites; identity
  */
 export class RateLimiter extends DurableObject<Env> {
   private stored = this.ctx.storage.kv.get<Stored>('window')
-  private window: Window | undefined = this.stored
+  private window: Window = this.stored ?? { startedAt: 0, count: 0, databaseMs: 0 }
   private hours = this.stored?.hours ?? []
   private identity: Identity | undefined = this.stored?.identity
   private readonly writes = new ReadAfterWrite(Date.now(), this.stored?.freshness)
@@ -181,7 +181,6 @@ export class RateLimiter extends DurableObject<Env> {
   private keep(): void {
     const { window, stored, isFirst } = this
     this.isFirst = false
-    if (!window) return
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
     const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= LARGE_MS
     const isUncovered = this.writes.toStored(false).unsettledAt > (stored?.freshness.unsettledAt ?? 0)
@@ -194,7 +193,6 @@ export class RateLimiter extends DurableObject<Env> {
   /** @param block requests that the row counts from the present one on */
   private store(block: number, isIdle: boolean): void {
     const { window, hours, identity } = this
-    if (!window) return
     const freshness = this.writes.toStored(isIdle)
     this.stored = { ...window, count: window.count + block - 1, hours, freshness, identity }
     this.ctx.storage.kv.put('window', this.stored)
