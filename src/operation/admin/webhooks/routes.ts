@@ -92,15 +92,13 @@ export const routes = [
 async function readUrl(text: string, { addresses }: AdminContext): Promise<string> {
   // Check the stored form, since escapes make it longer.
   const url = URL.parse(text)?.href ?? text
-  try {
-    const problem = await findProblem(url, addresses())
-    if (problem !== null) throw invalid([{ path: 'url', message: problem }])
-    return url
-  } catch (error) {
+  const problem = await findProblem(url, addresses()).catch((error: unknown) => {
     if (!(error instanceof OutboundError)) throw error
     const message = 'The address cannot be checked, since the resolver does not respond: retry'
     throw unavailable(5, { message, cause: error.message })
-  }
+  })
+  if (problem !== null) throw invalid([{ path: 'url', message: problem }])
+  return url
 }
 
 /** Removes duplicates and sorts in the documented order. */
