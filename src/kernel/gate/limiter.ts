@@ -144,16 +144,14 @@ export class RateLimiter extends DurableObject<Env> {
     const at = Date.now()
     const { changes } = this
     this.nextLookUpAt = at + RETRY_MS
-    try {
-      const found = await findToken(this.env.DB, hash)
-      if (changes !== this.changes) return this.findIdentity(hash)
-      const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
-      this.identity = { ...found, lastUsedAt, at }
-      return this.identity
-    } catch (error) {
+    const found = await findToken(this.env.DB, hash).catch((error: unknown) => {
       log('token_lookup_failed', { reason: nameOf(error) }, 'error')
       throw error
-    }
+    })
+    if (changes !== this.changes) return this.findIdentity(hash)
+    const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
+    this.identity = { ...found, lastUsedAt, at }
+    return this.identity
   }
 
   private count({ seen, mayCommit, ...usage }: Report, now: number): Decision {
