@@ -22,7 +22,7 @@ const UNCOUNTED = { client_count: 0, order_count: 0, mail_bytes: 0, stored_bytes
 
 /** Lists the directory's companies, each with the counters of its own database. */
 export async function listCompanies({ directory, env, requestId }: AdminContext, { after, limit }: Page) {
-  const select = orm.select({ ...columns, ...placementColumns }).from(companies)
+  const select = orm.select({ ...columns, database: placementColumns.database }).from(companies)
   const rest = sql`id > ${after[0] ?? 0}`
   const [placed] = await directory.read([select.where(rest).orderBy(id).limit(limit)])
   const elsewhere = placed.filter(({ database }) => database !== DIRECTORY)
@@ -41,7 +41,7 @@ export async function listCompanies({ directory, env, requestId }: AdminContext,
     }
   })
   const byId = new Map((await Promise.all(counts)).flat().map((row) => [row.id, row]))
-  return placed.map(({ slot: _, ...row }) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
+  return placed.map((row) => ({ ...row, ...byId.get(row.id), suspended: row.suspended }))
 }
 
 /** Finds the company with the lowest id from a number on, and its database. */
