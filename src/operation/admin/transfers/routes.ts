@@ -61,7 +61,8 @@ export const routes = [
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
-      await loadPart(context, body, plan.statements, rows > (counts.integrations ?? 0)).catch(throwConflict)
+      const hasRows = Object.keys(counts).some((name) => name !== 'integrations')
+      await loadPart(context, body, plan.statements, hasRows).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))
       // Another account deletes the links to customers: not those that are made from now on.
       if (file.integrations.accounting_sync) context.deliverAccounting()
