@@ -5,13 +5,11 @@ import type { Element, InputOf, RequestOf } from './admin-api.ts'
 import { type Argument, type Arguments, type Command, CommandError, command, nameOf, type Values } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
 
-type Names<C extends Contract> = keyof (InputOf<C['params']> & InputOf<C['query']> & InputOf<C['body']>) | 'target'
-
 /** The arguments that a contract takes: all are among its parameters and fields, and fields have their types. */
 type Fitting<C extends Contract, A extends Arguments> = {
   [K in keyof A]: K extends keyof InputOf<C['body']>
     ? Argument<InputOf<C['body']>[K] | undefined>
-    : K extends Names<C>
+    : K extends keyof (InputOf<C['params']> & InputOf<C['query']>) | 'target'
       ? A[K]
       : never
 }
