@@ -123,19 +123,16 @@ function explain(error: unknown, described: Arguments, missing: string, values: 
 }
 
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
+  const toText = (cell: Cell) => (cell === null ? '-' : shortTime(toLine(String(cell))))
   const lines = [headings, ...rows.map((cells) => cells.map(toText))]
   const widths = headings.map((_, column) => Math.max(...lines.map((cells) => cells[column]?.length ?? 0)))
   const align = (cells: string[]) => cells.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')
   return lines.map((cells) => align(cells).trimEnd()).join('\n')
 }
 
-function toText(cell: Cell): string {
-  const text = cell === null ? '-' : toLine(String(cell))
-  return /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text) ? shortTime(text) : text
-}
-
-export function shortTime(time: string): string {
-  return time.replace(/\.\d+Z$/, 'Z')
+/** A time of the API without fractions of a second; any other text as it is. */
+export function shortTime(text: string): string {
+  return text.replace(/^(\d{4}-\d\d-\d\dT[\d:]+)\.\d+Z$/, '$1Z')
 }
 
 /** Text of somebody else in one line. */
