@@ -35,6 +35,8 @@ const ENABLED: Argument<boolean | undefined> = {
   read: (given) => onlyOne(given) && given[0]?.name === '--enable',
 }
 const EVENTS = someOf('--events', EVENT_TYPES)
+const FROM = required('--from TIME', time(0, EXAMPLE))
+const TO = required('--to TIME', time(DAY_MS, EXAMPLE))
 const ofEndpoint = { find: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." }
 
 await runCommand('webhooks', HELP, {
@@ -85,11 +87,7 @@ await runCommand('webhooks', HELP, {
   replay: request({
     contract: api.replayWebhook,
     ...ofEndpoint,
-    arguments: {
-      endpoint_id: ID,
-      from: required('--from TIME', time(0, EXAMPLE)),
-      to: required('--to TIME', time(DAY_MS, EXAMPLE)),
-    },
+    arguments: { endpoint_id: ID, from: FROM, to: TO },
     check: ({ from, to }) => from >= to && '--from must be before --to.',
     print: ({ id, enabled }, { from, to }, { deliveries }) => {
       const when = enabled ? deliveries : 'once the endpoint is enabled.'
