@@ -18,13 +18,13 @@ type Fitting<C extends Contract, A extends Arguments> = {
 interface Row<C extends Contract, A extends Arguments> {
   contract: C
   arguments: A & Fitting<C, A>
-  /** A list that takes the id that is the first argument, unique in the deployment: it gives the company. */
-  find?: Contract
+  /** Finds the company: a list that takes the first argument, an id unique in the deployment, and the error if none. */
+  find?: { list: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }; missing: string }
   /** @returns why the arguments do not fit together */
   check?: ((values: Values<A>) => string | false) | undefined
   /**
-   * The error where the service responds 404, or finds no company by `find`. `{name}` stands for an argument, and an empty
-   * text for the service's own message. A command with a company says by default that it does not exist.
+   * The error where the service responds 404. `{name}` stands for an argument, and an empty text for the service's own
+   * message. A command with a company says by default that it does not exist.
    */
   missing?: string | undefined
 }
@@ -79,8 +79,6 @@ export function operation<A extends Arguments>(
   })
 }
 
-const ofCompanies = z.object({ data: z.array(z.object({ company_id: z.number() })) })
-
 function toCommand<C extends Contract, A extends Arguments>(
   { contract, arguments: described, find, check, missing }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
@@ -88,11 +86,11 @@ function toCommand<C extends Contract, A extends Arguments>(
   const send = async (service: Connection, values: Values<A>) => {
     if (!find) return run(service, toRequest(contract, values), values)
     const [id] = Object.values(values)
-    const { data } = ofCompanies.parse(await service.call(find, { query: { id: String(id) } }))
-    if (!data[0]) throw new CommandError(fillIn(missing ?? '', values))
-    await run(service, toRequest(contract, { ...values, ...data[0] }), values)
+    const { data } = await service.call(find.list, { query: { id: String(id) } })
+    if (!data[0]) throw new CommandError(fillIn(find.missing, values))
+    await run(service, toRequest(contract, { ...values, company_id: data[0].company_id }), values)
   }
-  return operation(described, send, { check, missing: find ? undefined : missing })
+  return operation(described, send, { check, missing })
 }
 
 function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {

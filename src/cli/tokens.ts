@@ -67,8 +67,7 @@ await runCommand('tokens', HELP, {
   }),
   rotate: request({
     contract: api.rotateToken,
-    find: api.listAllTokens,
-    missing: 'There is no token {token_id}.',
+    find: { list: api.listAllTokens, missing: 'There is no token {token_id}.' },
     arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
     print: ({ token }) => token,
   }),
