@@ -63,11 +63,9 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  {
-    check,
-    missing = 'company_id' in described ? 'There is no company {company_id}.' : '',
-  }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
+  given: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
+  const { check, missing = 'company_id' in described ? 'There is no company {company_id}.' : '' } = given
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
     const refusal = check?.(values)
