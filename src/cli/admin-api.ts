@@ -78,13 +78,11 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   const { params = {}, query = {}, body } = request
   const filled = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(params[name])))
   const url = `${service.url}/admin/v1${filled}${toQueryString(query)}`
-  const headers = { authorization: `Bearer ${service.token}`, ...service.headers }
-  const content = body !== undefined && {
-    headers: { ...headers, 'content-type': 'application/json' },
-    // A string is JSON already, to be sent as it is.
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  }
-  const response = await fetch(url, { method, headers, redirect: 'manual', ...content }).catch((error: unknown) => {
+  const type = body !== undefined && { 'content-type': 'application/json' }
+  const headers = { authorization: `Bearer ${service.token}`, ...service.headers, ...type }
+  // A string is JSON already, to be sent as it is.
+  const json = typeof body === 'string' ? body : JSON.stringify(body)
+  const response = await fetch(url, { method, headers, body: json, redirect: 'manual' }).catch((error: unknown) => {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'network'
     if (!UNSENT.test(code)) return wasCut()
