@@ -36,9 +36,7 @@ export function openAdminApi(service: Service) {
   async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
     // Carried out without a response, it must not run again.
     const isUnrepeatable = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
-    return retryByRules({ isUnrepeatable }, run).catch((error: unknown) => {
-      throw error instanceof ApiError ? reword(error, service, isUnrepeatable) : error
-    })
+    return retryByRules({ isUnrepeatable }, run).catch((error) => throwReworded(error, service, isUnrepeatable))
   }
 
   const open = (contract: Contract, request: RequestOf<Contract>) =>
@@ -98,8 +96,9 @@ function wasCut(): never {
   throw new ApiError({ status: 0, code: 'network_error', message: 'The connection ended early' })
 }
 
-/** The error in the words of the command line: without the status of another service, whose 404 tells nothing. */
-function reword(error: ApiError, { url }: Service, isUnrepeatable: boolean): ApiError {
+/** For `catch`. In the words of the command line, without the status of another service, whose 404 tells nothing. */
+function throwReworded(error: unknown, { url }: Service, isUnrepeatable: boolean): never {
+  if (!(error instanceof ApiError)) throw error
   const { status, code } = error
   const advice = isUnrepeatable ? ' It may have been carried out: look with `list` before you repeat it.' : ''
   const isRedirect = status >= 300 && status < 400
@@ -107,6 +106,6 @@ function reword(error: ApiError, { url }: Service, isUnrepeatable: boolean): Api
   const other = `${url} did not respond as this service does (HTTP ${status})${hint}.${status >= 500 ? advice : ''}`
   const cut = `${url} ended the connection before its response was complete.${advice}`
   const named = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : error.message
-  if (code === 'unexpected_answer') return new ApiError({ status: 0, code, message: other })
-  return new ApiError({ ...error, message: status === 0 ? cut : named.replace(/\.?$/, '.') })
+  if (code === 'unexpected_answer') throw new ApiError({ status: 0, code, message: other })
+  throw new ApiError({ ...error, message: status === 0 ? cut : named.replace(/\.?$/, '.') })
 }

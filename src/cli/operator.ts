@@ -71,9 +71,7 @@ export function operation<A extends Arguments>(
     const refusal = check?.(values)
     if (refusal) throw new CommandError(refusal)
     await using service = await connect(z.object({ target: z.custom<Target>() }).parse(values).target)
-    await run(service, values).catch((error: unknown) => {
-      throw explain(error, described, missing, values)
-    })
+    await run(service, values).catch((error: unknown) => throwExplained(error, described, missing, values))
   })
 }
 
@@ -106,16 +104,16 @@ function fillIn(text: string, values: Record<string, unknown>): string {
   return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
 }
 
-/** An error response in the words of the command line. */
-function explain(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): unknown {
-  if (!(error instanceof ApiError)) return error
-  if (error.status === 404 && missing) return new CommandError(fillIn(missing, values))
+/** For `catch`. An error response in the words of the command line. */
+function throwExplained(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): never {
+  if (!(error instanceof ApiError)) throw error
+  if (error.status === 404 && missing) throw new CommandError(fillIn(missing, values))
   const [issue] = error.issues
   const argument = issue && described[issue.path]
-  if (!argument) return error
+  if (!argument) throw error
   // An address may hold a secret.
   const value = String(values[issue.path])
-  return new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
+  throw new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
 }
 
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {

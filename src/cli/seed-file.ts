@@ -119,9 +119,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
       const file = isKept ? { ...part, company: { ...part.company, suspended: undefined } } : part
       const body = { hash, part: index + 1, parts: parts.length, check, into_empty, file, known }
       const request = { params: { company_id }, body, isRepeatable: true } as const
-      const { differences } = await api.call(createImport, request).catch((error) => {
-        throw explain(name, error)
-      })
+      const { differences } = await api.call(createImport, request).catch((error) => throwExplained(name, error))
       found.push(...differences)
     }
     return found
@@ -151,6 +149,7 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
   const thread_contexts = file.thread_contexts?.map((context) => JSON.parse(JSON.stringify(context ?? null), renamed))
   const input = { ...file, company: { ...file.company, id: company_id }, thread_contexts }
   const { summary, differences } = await importSeed(api, input, name, true)
+  const remedy = ` Move company ${company_id} to another database, and run this again.`
   let [number, threads, added] = [0, 0, 0]
   for await (const line of linesOf(name)) {
     number += 1
@@ -158,10 +157,7 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
     if (body === null) continue
     // As it is in the file: parsed and written again, its numbers could differ.
     const sent = api.call(importEmailThread, { params: { company_id }, body: body as never, isRepeatable: true })
-    const { is_new } = await sent.catch((error: unknown) => {
-      const remedy = ` Move company ${company_id} to another database, and run this again.`
-      throw explain(`${name}, line ${number}`, error, remedy)
-    })
+    const { is_new } = await sent.catch((error) => throwExplained(`${name}, line ${number}`, error, remedy))
     threads += 1
     if (is_new) added += 1
   }
@@ -189,11 +185,11 @@ async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
   if (rest !== '') yield rest
 }
 
-/** @param remedy of a conflict */
-function explain(name: string, error: unknown, remedy = ''): unknown {
-  if (!(error instanceof ApiError)) return error
+/** For `catch`. @param remedy of a conflict */
+function throwExplained(name: string, error: unknown, remedy = ''): never {
+  if (!(error instanceof ApiError)) throw error
   const { status, issues, message } = error
-  if (status === 409) return new CommandError(`${name}: ${message}${remedy}`)
+  if (status === 409) throw new CommandError(`${name}: ${message}${remedy}`)
   const lines = issues.map(({ path, message }) => (path === 'file' ? message : `\`${path}\` ${message}`))
-  return lines.length === 0 ? error : problems(name, lines)
+  throw lines.length === 0 ? error : problems(name, lines)
 }
