@@ -32,7 +32,6 @@ const LOCATION: Argument<{ location: string | null; jurisdiction: string | null 
     return { location: isHint ? name : null, jurisdiction: isHint ? null : name }
   },
 }
-const DRY_RUN: Argument<boolean> = { usage: '[--dry-run]', read: (given) => given.length > 0 }
 const SECRETS = {
   CREDENTIALS_KEY: /^[A-Za-z0-9+/]{43}=?(,[A-Za-z0-9+/]{43}=?)*$/,
   ADMIN_TOKEN: /^[0-9a-f]{64}$/,
@@ -61,7 +60,7 @@ export function readSecrets(env = process.env): NodeJS.Dict<string> {
 export const ARGUMENTS = {
   env: required('--env NAME', TEXT),
   at: LOCATION,
-  isDryRun: DRY_RUN,
+  isDryRun: { usage: '[--dry-run]', read: (given: unknown[]) => given.length > 0 },
   config: CONFIG,
 }
 
