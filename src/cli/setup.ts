@@ -142,15 +142,12 @@ const d1Details = z.object({
 /** https://developers.cloudflare.com/api/resources/kv/subresources/namespaces/ */
 const NAMESPACE = { type: 'KV namespace', key: 'id', list: ['kv', 'namespace', 'list'], isNamed: false }
 
-const listed = z.array(
-  z.union([
-    z.object({ uuid: z.string(), name: z.string(), jurisdiction }),
-    z.pipe(
-      z.object({ id: z.string(), title: z.string(), jurisdiction }),
-      z.transform(({ id: uuid, title: name, jurisdiction }) => ({ uuid, name, jurisdiction })),
-    ),
-  ]),
+const database = z.object({ uuid: z.string(), name: z.string(), jurisdiction })
+const namespace = z.pipe(
+  z.object({ id: z.string(), title: z.string(), jurisdiction }),
+  z.transform(({ id, title, ...rest }) => ({ uuid: id, name: title, ...rest })),
 )
+const listed = z.array(z.union([database, namespace]))
 
 /**
  * Creates a database or namespace that the account lacks. Without a `jurisdiction` it may be in any.
