@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
 import { type Argument, CommandError, command, onlyOne, readValue, required, runCommand, TEXT } from './command.ts'
-import { type Account, CONFIG, type ConfigKey, openAccount, readEnvironment, writeConfig } from './wrangler.ts'
+import { type Account, CONFIG, openAccount, readEnvironment, writeConfig } from './wrangler.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
 // https://developers.cloudflare.com/d1/configuration/data-location/
@@ -75,10 +75,10 @@ export async function setUp(account: Account, { config, env, at }: Options, give
   const named = readEnvironment(config, env)
   const moved = named.r2_buckets.find((bucket) => (bucket.jurisdiction ?? jurisdiction) !== jurisdiction)
   if (moved) throw new CommandError(`wrangler.toml: ${moved.bucket_name} is in jurisdiction ${moved.jurisdiction}.`)
-  const write = (where: ConfigKey, value: string) => {
-    const { table, binding, key } = where
-    if (account.isDryRun) return console.log(`wrangler.toml [[${table}]] ${binding} ${key} = ${value}`)
-    if (writeConfig(config, where, value)) console.log(`wrangler.toml: wrote ${key} of ${binding}`)
+  const write = (kind: string, binding: string, key: string, value: string) => {
+    const where = { table: `env.${env}.${kind}`, binding, key }
+    if (account.isDryRun) return console.log(`wrangler.toml [[${where.table}]] ${binding} ${key} = "${value}"`)
+    if (writeConfig(config, where, `"${value}"`)) console.log(`wrangler.toml: wrote ${key} of ${binding}`)
   }
   const within = jurisdiction === null ? [] : ['--jurisdiction', jurisdiction]
   const place = location === null ? within : ['--location', location]
@@ -97,13 +97,13 @@ export async function setUp(account: Account, { config, env, at }: Options, give
       await account.replicate(id)
       account.report(`D1 database ${name}`, 'turned read replication on')
     }
-    write({ table: `env.${env}.d1_databases`, binding, key: 'database_id' }, `"${id}"`)
+    write('d1_databases', binding, 'database_id', id)
   }
   for (const { binding, id } of named.kv_namespaces) {
     const name = `${named.name}-${binding.toLowerCase()}`
     const create = ['kv', 'namespace', 'create', name, ...within]
     const made = await ensure(account, { ...NAMESPACE, name, id, create }, jurisdiction)
-    write({ table: `env.${env}.kv_namespaces`, binding, key: 'id' }, `"${made.id}"`)
+    write('kv_namespaces', binding, 'id', made.id)
   }
   for (const { binding, bucket_name: name } of named.r2_buckets) {
     const found = await account.find(['r2', 'bucket', 'info', name, '--json', ...within])
@@ -121,8 +121,7 @@ export async function setUp(account: Account, { config, env, at }: Options, give
         secrets.STORAGE_BUCKET ??= name
       }
     }
-    if (jurisdiction === null) continue
-    write({ table: `env.${env}.r2_buckets`, binding, key: 'jurisdiction' }, `"${jurisdiction}"`)
+    if (jurisdiction !== null) write('r2_buckets', binding, 'jurisdiction', jurisdiction)
   }
   await putSecrets(account, named.name, secrets, hasData)
 }

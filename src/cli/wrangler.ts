@@ -93,7 +93,7 @@ export function readEnvironment(file: string, env: string) {
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */
-export interface ConfigKey {
+interface ConfigKey {
   table: string
   binding: string
   key: string
