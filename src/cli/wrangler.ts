@@ -53,6 +53,7 @@ const resources = {
   kv_namespaces: z.array(z.object({ binding: z.string(), id: z.string() })),
   r2_buckets: z.array(z.object({ binding: z.string(), bucket_name: z.string(), jurisdiction: z.optional(z.string()) })),
 }
+const simple = z.object({ limit: z.number(), period: z.literal([10, 60]) })
 /** A `wrangler.toml`, whose top level is for development. */
 const configuration = z.object({
   name: z.string(),
@@ -61,13 +62,7 @@ const configuration = z.object({
   vars: z._default(z.record(z.string(), z.string()), {}),
   ...resources,
   durable_objects: z.object({ bindings: z.array(z.object({ name: z.string(), class_name: z.string() })) }),
-  ratelimits: z.array(
-    z.object({
-      name: z.string(),
-      namespace_id: z.string(),
-      simple: z.object({ limit: z.number(), period: z.literal([10, 60]) }),
-    }),
-  ),
+  ratelimits: z.array(z.object({ name: z.string(), namespace_id: z.string(), simple })),
   env: z.record(z.string(), z.object({ name: z.optional(z.string()), ...resources })),
 })
 
