@@ -22,15 +22,11 @@ Permissions:
 
 const DAY_MS = 86_400_000
 const UNITS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 }
-const overlap = z
-  .pipe(
-    z.string().check(z.regex(/^\d{1,6}[smhd]$/, 'must be a time such as 15m, 24h or 7d')),
-    z.transform((text) => Number(text.slice(0, -1)) * (UNITS[text.slice(-1)] ?? 0)),
-  )
-  .check(z.refine((seconds) => seconds * 1000 <= 7 * DAY_MS, 'must be at most 7d'))
-const expiry = time(DAY_MS, '2027-01-31').check(
-  z.refine((end) => Date.parse(end) > Date.now(), 'must be in the future'),
-)
+const duration = z.string().check(z.regex(/^\d{1,6}[smhd]$/, 'must be a time such as 15m, 24h or 7d'))
+const toSeconds = z.transform((text: string) => Number(text.slice(0, -1)) * (UNITS[text.slice(-1)] ?? 0))
+const overlap = z.pipe(duration, toSeconds).check(z.refine((seconds) => seconds <= 7 * 86_400, 'must be at most 7d'))
+const inFuture = z.refine<string>((end) => Date.parse(end) > Date.now(), 'must be in the future')
+const expiry = time(DAY_MS, '2027-01-31').check(inFuture)
 
 const ID = required('ID', idText)
 
