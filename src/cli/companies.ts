@@ -159,10 +159,8 @@ async function move(service: Connection, { company_id, database }: OfCompany & {
     const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
     if (done) {
       const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
-      const isMoved = destination === database
-      const outcome = isMoved
-        ? `is in ${database}: ${rows} rows copied.${refused}`
-        : `stays in ${database}: the move is taken back.`
+      const moved = `is in ${database}: ${rows} rows copied.${refused}`
+      const outcome = destination === database ? moved : `stays in ${database}: the move is taken back.`
       return console.log(`Company ${company_id} ${outcome}`)
     }
     if (step !== last) console.error(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
@@ -210,10 +208,9 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
 }
 
 async function restore(service: Connection, { company_id, from }: OfCompany & { from: string }) {
-  const step = () =>
-    service.call(databases.restoreCompany, { params: { company_id }, body: { from }, isRepeatable: true })
-  let progress = await step()
-  while (!progress.done) progress = await step()
+  const request = { params: { company_id }, body: { from }, isRepeatable: true } as const
+  let progress = await service.call(databases.restoreCompany, request)
+  while (!progress.done) progress = await service.call(databases.restoreCompany, request)
   console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
   const resume = `npm run companies -- resume-deliveries ${company_id} ${service.options}`
   console.log(`Its deliveries are paused. When all is right: ${resume}`)
