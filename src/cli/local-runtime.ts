@@ -75,17 +75,13 @@ export async function startRuntime(state: string, serves = true): Promise<{ url:
   const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
   const databases = Object.fromEntries(Object.entries(env).filter(([name]) => DATABASE_BINDING.test(name)))
   const manifest = { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules }
+  const worker = { ...config, ...(serves ? { env } : { env: databases, exports: {} }), manifest }
   const runtime = new Miniflare({
     resourcePersistencePath: join(state, 'v3'),
     handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(message),
     cf: false,
     telemetry: { enabled: false },
-    workers: [
-      {
-        config: { ...config, ...(serves ? { env } : { env: databases, exports: {} }), manifest },
-        dev: { rootPath: PROJECT_ROOT },
-      },
-    ],
+    workers: [{ config: worker, dev: { rootPath: PROJECT_ROOT } }],
   })
   try {
     const { origin } = await runtime.ready
