@@ -4,7 +4,7 @@ import { wholeNumber } from '../kernel/api/contract.ts'
 import { type Simulators, startSimulators } from '../simulators/start.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { checkPort, readDevVars, startRuntime } from './local-runtime.ts'
-import { OWNER, prepareSample, type Sample } from './sample-company.ts'
+import { OWNER, prepareSample } from './sample-company.ts'
 import { type Claim, claimState, readState } from './target.ts'
 import { spawnWrangler } from './wrangler.ts'
 
@@ -68,7 +68,7 @@ async function serve(port: number, state: string, { integrations }: Simulators, 
   }
 }
 
-function announce(url: string, { company, token }: Sample): void {
+function announce(url: string, { company, token }: Awaited<ReturnType<typeof prepareSample>>): void {
   console.log(`
   Address   ${url}/api/v1   (reference: ${url}/)
   Company   ${company.id}, ${company.name}

@@ -26,8 +26,6 @@ export function readSampleSeed(now: number): SeedInput {
   return JSON.parse(moved)
 }
 
-export type Sample = Awaited<ReturnType<typeof prepareSample>>
-
 /** Loads what the sample company lacks. Creates a token and an owner of the first company that is not suspended. */
 export async function prepareSample(service: Service, integrations: NonNullable<SeedInput['integrations']>) {
   const api = openAdminApi(service)
