@@ -8,14 +8,12 @@ import type * as tokens from '../../operation/admin/tokens/contract.ts'
 import type * as webhooks from '../../operation/admin/webhooks/contract.ts'
 import { button, type Child, el, replace } from './dom.ts'
 
-type Subjects = typeof companies | typeof integrations | typeof tokens | typeof webhooks
-/** The contracts of a module, of each one of a union. */
-type ContractsOf<Module> = Module extends unknown ? Extract<Module[keyof Module], Contract> : never
+type Subjects = typeof companies & typeof integrations & typeof tokens & typeof webhooks
 /** The name of a company's endpoint, such as `GET /tokens`; the company's own is `GET`. */
 type NameOf<Method extends string, Path> = Path extends `/companies/{company_id}${infer Rest}`
   ? `${Method}${Rest extends '' ? '' : ` ${Rest}`}`
   : never
-type Endpoints = { [C in ContractsOf<Subjects> as NameOf<C['method'], C['path']>]: C }
+type Endpoints = { [C in Extract<Subjects[keyof Subjects], Contract> as NameOf<C['method'], C['path']>]: C }
 type Endpoint = keyof Endpoints
 
 type Text = string | number | boolean
