@@ -32,8 +32,6 @@ type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown>
 
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
 
-class SignedOutError extends Error {}
-
 export const readMe = (): Promise<Me> => send('GET /me', {})
 
 const LISTED_MAX = 1_000
@@ -63,13 +61,13 @@ export function openCompany(companyId: number) {
 
 type Parts = { params?: Record<string, Text>; query?: Record<string, Text>; body?: unknown }
 
-/** @returns the JSON of the response @throws ApiError, or SignedOutError when a new sign-in is needed */
+/** @returns the JSON of the response @throws ApiError */
 async function send<Body>(endpoint: string, { params = {}, query = {}, body }: Parts): Promise<Body> {
   const [method = '', template = ''] = endpoint.split(' ')
   const path = template.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(params[name])))
   const [response, json] = await fetch(`/admin/v1${path}${toQueryString(query)}`, {
     method,
-    // The sign-in in front of the API redirects to its own HTML page, which is no response of the API.
+    // The sign-in in front of the API redirects to its own HTML page, which is no response of the API: an error 302.
     redirect: 'manual',
     // The form is locked meanwhile. The service gives a request 30 seconds.
     signal: AbortSignal.timeout(60_000),
@@ -81,7 +79,6 @@ async function send<Body>(endpoint: string, { params = {}, query = {}, body }: P
       const advice = method === 'GET' ? 'check the connection and try again' : 'close this and look whether it was done'
       throw new ApiError({ status: 0, code: 'network_error', message: `There was no response: ${advice}.` })
     })
-  if (response.type === 'opaqueredirect' || response.status === 401) throw new SignedOutError()
   if (!response.ok || json === undefined) throw readApiError(response, json)
   return json as Body
 }
@@ -96,17 +93,17 @@ export function showError(error: unknown): HTMLElement {
 }
 
 function describe(error: unknown): Child {
-  if (error instanceof SignedOutError) {
+  if (!(error instanceof ApiError)) {
+    console.error(error)
+    return el('p', 'This page failed: reload it.')
+  }
+  const { status, message, issues, requestId } = error
+  if (status === 302 || status === 401) {
     return [
       el('p', el('strong', 'Your session has ended.'), ' Sign in again to continue.'),
       button('Sign in again', () => location.reload()),
     ]
   }
-  if (!(error instanceof ApiError)) {
-    console.error(error)
-    return el('p', 'This page failed: reload it.')
-  }
-  const { message, issues, requestId } = error
   const listed = issues.map(({ path, message }) => el('li', path && el('code', path), ` ${message}`))
   return [
     listed.length === 0 ? el('p', message) : el('ul', listed),
