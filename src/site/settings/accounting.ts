@@ -13,10 +13,7 @@ export const accounting = listView({
   title: 'Accounting events',
   lead: 'Changes of orders that have not reached the accounting system.',
   // After an outage many are pending: those that need a person come first.
-  read: async ({ list }) => {
-    const lists = Object.keys(STATES).map((state) => list('GET /accounting-events', { state }))
-    return (await Promise.all(lists)).flat()
-  },
+  read: ({ listByState }) => listByState('GET /accounting-events', STATES),
   head: (scope, events) => [events.some(({ state }) => state !== 'pending') && retryAll(scope)],
   empty: 'All events were delivered.',
   item(event, { call }) {

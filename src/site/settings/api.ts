@@ -17,7 +17,7 @@ type Endpoints = { [C in Extract<Subjects[keyof Subjects], Contract> as NameOf<C
 type Endpoint = keyof Endpoints
 
 type Text = string | number | boolean
-type Texts<T> = { [Name in keyof T]: Text }
+type Texts<T> = { [Name in keyof T]: Text | Extract<T[Name], undefined> }
 /** The company is that of the view. */
 type ParamsOf<C> = C extends { params: z.ZodMiniType } ? Omit<Texts<z.input<C['params']>>, 'company_id'> : object
 type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C> }) &
@@ -27,7 +27,7 @@ type Sent<C> = (keyof ParamsOf<C> extends never ? object : { params: ParamsOf<C>
 export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
 export type Me = ResponseBody<typeof companies.readSession>
 
-type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null; has_more: boolean } }
+type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null } }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
 
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
@@ -41,25 +41,28 @@ export type CompanyApi = ReturnType<typeof openCompany>
 /** The administration API of a company, as the person who is signed in. Its functions throw the errors of `send`. */
 export function openCompany(companyId: number) {
   const addressOf = (endpoint: Endpoint) => endpoint.replace(/^(\w+) ?/, `$1 /companies/${companyId}`)
+  async function list<Name extends ListEndpoint>(endpoint: Name, state?: string) {
+    const items: ItemOf<Name>[] = []
+    let cursor: string | undefined
+    do {
+      const query = { state, per_page: 100, cursor }
+      const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
+      items.push(...page.data)
+      cursor = page.pagination.next_cursor ?? undefined
+    } while (cursor !== undefined && items.length < LISTED_MAX)
+    return items
+  }
   return {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
-
-    async list<Name extends ListEndpoint>(endpoint: Name, filter: Record<string, Text> = {}) {
-      const items: ItemOf<Name>[] = []
-      let cursor: string | null = null
-      do {
-        const query = { ...filter, per_page: 100, ...(cursor !== null && { cursor }) }
-        const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
-        items.push(...page.data)
-        cursor = page.pagination.has_more ? page.pagination.next_cursor : null
-      } while (cursor !== null && items.length < LISTED_MAX)
-      return items
-    },
+    list,
+    /** The items of each state, in the order of the states. */
+    listByState: async <Name extends ListEndpoint>(endpoint: Name, states: object) =>
+      (await Promise.all(Object.keys(states).map((state) => list(endpoint, state)))).flat(),
   }
 }
 
-type Parts = { params?: Record<string, Text>; query?: Record<string, Text>; body?: unknown }
+type Parts = { params?: Record<string, Text>; query?: Record<string, Text | undefined>; body?: unknown }
 
 /** @returns the JSON of the response @throws ApiError */
 async function send<Body>(endpoint: string, { params = {}, query = {}, body }: Parts): Promise<Body> {
@@ -72,7 +75,7 @@ async function send<Body>(endpoint: string, { params = {}, query = {}, body }: P
     // The form is locked meanwhile. The service gives a request 30 seconds.
     signal: AbortSignal.timeout(60_000),
     headers: { accept: 'application/json', ...(body !== undefined && { 'content-type': 'application/json' }) },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    body: JSON.stringify(body),
   })
     .then(async (response) => [response, parseJson(await response.text())] as const)
     .catch(() => {

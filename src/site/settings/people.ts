@@ -101,12 +101,11 @@ export const audit: View = {
 async function loadList({ call }: Scope, source: Source) {
   const rows = el('tbody')
   const errors = el('div')
-  let cursor: string | null = null
+  let cursor: string | undefined
   const load = async () => {
-    const query = { source, ...(cursor !== null && { cursor }) }
-    const { data, pagination } = await call('GET /audit', { query })
+    const { data, pagination } = await call('GET /audit', { query: { source, cursor } })
     rows.append(...data.map((entry) => showEntry(entry, source)))
-    cursor = pagination.next_cursor
+    cursor = pagination.next_cursor ?? undefined
     more.hidden = !pagination.has_more
   }
   const more = button('Load more', async () => {

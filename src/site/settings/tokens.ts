@@ -24,10 +24,7 @@ export const tokens = listView({
   title: 'API tokens',
   lead: 'A program that calls the API sends a token. It acts for the whole company, within its permissions.',
   // Many may have ended: the active ones come first.
-  read: async ({ list }) => {
-    const lists = Object.keys(STATES).map((state) => list('GET /tokens', { state }))
-    return (await Promise.all(lists)).flat()
-  },
+  read: ({ listByState }) => listByState('GET /tokens', STATES),
   head: (scope) => [create(scope)],
   empty: 'There is no token yet.',
   item: (token, scope) => ({
