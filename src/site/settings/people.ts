@@ -73,10 +73,6 @@ function put({ call }: Scope, email: string, data: FormData) {
 
 const SOURCES = { administration: 'Made by people', api: 'Made by tokens, through the API' }
 type Source = keyof typeof SOURCES
-const HEADINGS: Record<Source, readonly string[]> = {
-  administration: ['Time', 'What', 'Object', 'Who', 'Address', 'Request'],
-  api: ['Time', 'What', 'Object', 'Token', 'Request'],
-}
 
 export const audit: View = {
   id: 'audit',
@@ -116,8 +112,9 @@ async function loadList({ call }: Scope, source: Source) {
   })
   await load()
   if (rows.childElementCount === 0) return el('p', { class: 'empty' }, 'Nothing was changed yet.')
-  const attributes = { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }
-  return [el('div', attributes, table(HEADINGS[source], rows)), errors, more]
+  const by = source === 'api' ? ['Token'] : ['Who', 'Address']
+  const shown = table(['Time', 'What', 'Object', ...by, 'Request'], rows)
+  return [el('div', { class: 'scroll', role: 'region', 'aria-label': 'Changes', tabindex: 0 }, shown), errors, more]
 }
 
 function showEntry(entry: ItemOf<'GET /audit'>, source: Source): HTMLElement {
