@@ -6,10 +6,6 @@ import { INTEGRATION_FORMS, type Input } from './integration-forms.ts'
 import { type Item, listView, type Scope } from './view.ts'
 
 type Integration = ItemOf<'GET /integrations'>
-interface Row {
-  kind: Kind
-  integration: Integration | undefined
-}
 
 const STATES: Record<Integration['state'], Item['state']> = {
   connected: ['good', 'Connected'],
@@ -28,11 +24,10 @@ export const integrations = listView({
   async read({ call }) {
     const { data } = await call('GET /integrations', {})
     const kinds = Object.keys(INTEGRATION_FORMS) as Kind[]
-    return kinds.map((kind): Row => ({ kind, integration: data.find((each) => each.kind === kind) }))
+    return kinds.map((kind) => ({ kind, integration: data.find((each) => each.kind === kind) }))
   },
   head: ({ isOwner }) => [!isOwner && el('p', { class: 'quiet' }, 'Owners can change them.')],
-  item(row, scope) {
-    const { kind, integration } = row
+  item({ kind, integration }, scope) {
     const { title, purpose } = INTEGRATION_FORMS[kind]
     const result = el('div', { role: 'status' })
     return {
@@ -42,7 +37,7 @@ export const integrations = listView({
       facts: [purpose, ...(integration ? factsOf(integration) : [])],
       more: [result],
       actions: scope.isOwner && [
-        edit(scope, row),
+        edit(scope, kind, integration),
         integration && button('Test connection', () => test(scope, kind, result), false, title),
       ],
     }
@@ -62,7 +57,7 @@ function test({ call }: Scope, kind: Kind, result: HTMLElement): Promise<void> {
   return showLoaded(result, shown)
 }
 
-function edit({ call }: Scope, { kind, integration }: Row): Action {
+function edit({ call }: Scope, kind: Kind, integration?: Integration): Action {
   const { title, settings, credentials } = INTEGRATION_FORMS[kind]
   const isLost = integration?.state === 'reconnect_needed'
   const hint = 'They are stored encrypted and never shown.'
