@@ -19,26 +19,27 @@ export const usage: View = {
   lead: 'Of all tokens of the company in the last 24 hours, and what it stores. Refused are requests beyond the rate limit.',
   async load(scope) {
     const { call, isOwner } = scope
-    const [{ data: counted, totals, incomplete }, stored] = await Promise.all([
+    const [{ data: counted, totals, incomplete }, company] = await Promise.all([
       call('GET /usage', { query: { hours: 24 } }),
       call('GET', {}),
     ])
+    // The API counts refused requests apart.
+    const hours = counted.map((hour) => ({ ...hour, requests: hour.requests + hour.refused }))
     const sent = totals.requests + totals.refused
-    const refused = sent > 0 ? ` (${percent(totals.refused, sent)})` : ''
     const figures = {
       Requests: number(sent),
-      Refused: `${number(totals.refused)}${refused}`,
+      Refused: `${number(totals.refused)}${share(totals.refused, sent)}`,
       'Database time': duration(totals.database_ms),
-      'Stored mail': share(stored.mail_bytes, stored.mail_quota_bytes),
-      'Other stored data': share(stored.stored_bytes, stored.storage_quota_bytes),
-      Currency: stored.currency,
+      'Stored mail': stored(company.mail_bytes, company.mail_quota_bytes),
+      'Other stored data': stored(company.stored_bytes, company.storage_quota_bytes),
+      Currency: company.currency,
     }
     const shown = Object.entries(figures).map(([label, value]) => el('div', el('dt', label), el('dd', value)))
     return [
       incomplete && el('p', { class: 'problem' }, 'Some counters could not be read: the figures are too low.'),
       el('dl', { class: 'figures' }, shown),
-      showParts(scope, [isOwner && changeCurrency(scope, stored.currency)]),
-      tableOf(counted.map(withRefused)),
+      showParts(scope, [isOwner && changeCurrency(scope, company.currency)]),
+      tableOf(hours),
     ]
   },
 }
@@ -57,16 +58,13 @@ const changeCurrency = ({ call }: Scope, value: string): Action => ({
   done: 'The currency was changed.',
 })
 
-/** The API counts refused requests apart. */
-const withRefused = (hour: Hour): Hour => ({ ...hour, requests: hour.requests + hour.refused })
-
 const number = (value: number) => value.toLocaleString('en')
-const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)}%`
+/** Formats a part of a whole: ` (0.6%)`, or nothing where there is no whole. */
+const share = (part: number, whole: number) => (whole > 0 ? ` (${((100 * part) / whole).toFixed(1)}%)` : '')
 
 /** Formats the use of a quota: `12.3 MB (0.6%)`. */
-function share(bytes: number, quota: number): string {
-  const megabytes = (bytes / 1e6).toLocaleString('en', { maximumFractionDigits: 1 })
-  return `${megabytes} MB${quota > 0 ? ` (${percent(bytes, quota)})` : ''}`
+function stored(bytes: number, quota: number): string {
+  return `${(bytes / 1e6).toLocaleString('en', { maximumFractionDigits: 1 })} MB${share(bytes, quota)}`
 }
 
 function duration(ms: number): string {
