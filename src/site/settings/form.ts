@@ -81,13 +81,8 @@ export function field(label: string, input: HTMLInputElement | HTMLSelectElement
   const id = crypto.randomUUID()
   input.id = id
   if (hint) input.setAttribute('aria-describedby', `${id}-hint`)
-  return el(
-    'div',
-    { class: 'field' },
-    el('label', { for: id }, label),
-    input,
-    hint && el('p', { class: 'hint', id: `${id}-hint` }, hint),
-  )
+  const shownHint = hint && el('p', { class: 'hint', id: `${id}-hint` }, hint)
+  return el('div', { class: 'field' }, el('label', { for: id }, label), input, shownHint)
 }
 
 export function input(label: string, attributes: Attributes, hint?: Child): HTMLElement {

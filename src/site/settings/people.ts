@@ -57,11 +57,8 @@ const add = (scope: Scope, rows: readonly ItemOf<'GET /members'>[]): Action => (
     const email = text(data, 'email').toLowerCase()
     // A PUT would change the role.
     if (!rows.some((row) => row.email === email)) return put(scope, email, data)
-    throw new ApiError({
-      status: 400,
-      code: 'invalid_request',
-      message: 'This member is there already: edit the role.',
-    })
+    const message = 'This member is there already: edit the role.'
+    throw new ApiError({ status: 400, code: 'invalid_request', message })
   },
   done: 'The member was added.',
 })

@@ -104,12 +104,6 @@ const revoke = ({ call }: Scope, { id, name, last_used_at }: Token): Action => (
 
 /** The API returns the token only this once. */
 function show({ token, name }: ResponseOf<'POST /tokens'>): Child {
-  return [
-    secret('token', `Token of ${name}`, token),
-    el(
-      'p',
-      { class: 'hint' },
-      'To try it: GET /api/v1/me at the address of the API, with “Authorization: Bearer” and the token.',
-    ),
-  ]
+  const hint = 'To try it: GET /api/v1/me at the address of the API, with “Authorization: Bearer” and the token.'
+  return [secret('token', `Token of ${name}`, token), el('p', { class: 'hint' }, hint)]
 }

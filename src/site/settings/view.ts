@@ -43,12 +43,9 @@ export function listView<Row>({ read, head, empty, item, ...view }: ListView<Row
     async load(scope) {
       const rows = await read(scope)
       const items = rows.map((row) => showItem(scope, item(row, scope)))
-      return [
-        showParts(scope, head?.(scope, rows) ?? []),
-        items.length > 0
-          ? el('ul', { class: 'list', 'aria-label': view.title }, items)
-          : el('p', { class: 'empty' }, empty),
-      ]
+      const list = el('ul', { class: 'list', 'aria-label': view.title }, items)
+      const shown = items.length > 0 ? list : el('p', { class: 'empty' }, empty)
+      return [showParts(scope, head?.(scope, rows) ?? []), shown]
     },
   }
 }
