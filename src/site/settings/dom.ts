@@ -1,6 +1,5 @@
 export type Child = Node | string | number | null | undefined | false | readonly Child[]
-type Attribute = string | number | boolean | null | undefined | ((event: Event) => void)
-export type Attributes = Record<string, Attribute>
+export type Attributes = Record<string, string | number | boolean | null | undefined | ((event: Event) => void)>
 
 /**
  * Creates an element with attributes, which may be left out, and children. Text becomes text nodes: no value is ever
