@@ -36,7 +36,6 @@ const EMAIL = required('EMAIL', emailAddress('must be an email address').check(z
 const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
 const DATABASE = databases.moveCompany.body.shape.database
 type OfCompany = { company_id: number }
-const CUT_OFF = 'The export was cut off: run it again.'
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
 await runCommand('companies', HELP, {
@@ -189,6 +188,7 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
   do {
     const { body } = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
     let line = ''
+    let last: z.output<typeof lastLine>
     try {
       for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
         line += text
@@ -197,13 +197,12 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
         yield line.slice(0, end)
         line = line.slice(end)
       }
+      last = lastLine.parse(parseJson(line))
     } catch {
-      throw new CommandError(CUT_OFF)
+      throw new CommandError('The export was cut off: run it again.')
     }
-    const { success, data } = lastLine.safeParse(parseJson(line))
-    if (!success) throw new CommandError(CUT_OFF)
-    if (data.type === 'end') yield line
-    cursor = data.data.cursor
+    if (last.type === 'end') yield line
+    cursor = last.data.cursor
   } while (cursor !== undefined)
 }
 
