@@ -116,34 +116,31 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
   const written: Part[] = []
   let number = backup.parts
-  let waiting: { name: string; text: string }[] = []
-  let characters = 0
+  let text = ''
+  let rows: Part['rows'] = {}
 
   async function flush(): Promise<void> {
-    if (waiting.length === 0) return
-    const bytes = gzipSync(waiting.map(({ text }) => text).join(''))
+    if (text === '') return
+    const bytes = gzipSync(text)
     const sha256 = hash('sha256', bytes)
     // A call that failed by its deadline may store its bytes after the retry: they must not have the same key.
     const key = `${folder}${String(++number).padStart(5, '0')}-${sha256.slice(0, 8)}.ndjson.gz`
     await inTime(bucket.put(key, bytes))
-    const rows: Part['rows'] = {}
-    for (const { name } of waiting) rows[name] = (rows[name] ?? 0) + 1
     written.push({ key, bytes: bytes.length, sha256, rows })
-    waiting = []
-    characters = 0
+    text = ''
+    rows = {}
   }
 
   return {
-    async add(name: string, rows: readonly Row[]): Promise<void> {
-      for (const row of rows) {
+    async add(name: string, added: readonly Row[]): Promise<void> {
+      for (const row of added) {
         // Measured with its escapes, which may make it six times as long.
-        const text = `${JSON.stringify({ name, row } satisfies Line)}\n`
-        waiting.push({ name, text })
-        characters += text.length
-        if (characters >= 2 * PART_CHARACTERS) await flush()
+        text += `${JSON.stringify({ name, row } satisfies Line)}\n`
+        rows[name] = (rows[name] ?? 0) + 1
+        if (text.length >= 2 * PART_CHARACTERS) await flush()
       }
     },
-    isFull: () => characters >= PART_CHARACTERS,
+    isFull: () => text.length >= PART_CHARACTERS,
     /** Writes the waiting lines, and takes all parts written since the last call. */
     async take(): Promise<Part[]> {
       await flush()
