@@ -44,6 +44,25 @@ export function withSearchTexts<T extends { title: string; description?: string 
   })
 }
 
+type ClientText = 'company_name' | 'first_name' | 'last_name' | 'email' | 'phone'
+
+/** Adds the columns in which a client is searched and looked up: of its given fields, since others do not change. */
+export function withClientKeys<T extends Partial<Record<ClientText, string | null | undefined>>>(client: T) {
+  const folded = <Name extends ClientText>(name: Name) => {
+    const value = client[name]
+    return typeof value === 'string' ? fold(value) : value
+  }
+  return {
+    ...client,
+    company_name_key: folded('company_name'),
+    first_name_key: folded('first_name'),
+    last_name_key: folded('last_name'),
+    email_key: folded('email'),
+    phone_key: folded('phone'),
+    phone_digits: client.phone === undefined ? undefined : digitsOf(client.phone ?? ''),
+  }
+}
+
 /** The digits of a text, full-width ones as ASCII. */
 export function digitsOf(text: string): string {
   return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')

@@ -7,7 +7,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
-import { clientSearch, digitsOf, fold, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
+import { clientSearch, fold, idOf, inSlot, rowidOf, withClientKeys } from '../../kernel/db/search.ts'
 import { creationGuard, externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { type ClientFields, type ClientList, initial, type NewClient, type WholeClient } from './contract.ts'
 
@@ -80,7 +80,7 @@ function hitsOf({ slot, match, id }: ListedValues, sort: Variant['sort']) {
     WHERE clients_fts MATCH ${match} AND rowid ${inRange} ORDER BY rowid ${sql.raw(isDescending ? 'DESC' : 'ASC')} ${limit}`
 }
 
-type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName>
+type Change = Placeholders<Actor, keyof ReturnType<typeof withClientKeys<ClientFields>> | KeyName>
 
 const insertion = (p: Change) =>
   insertRow(
@@ -101,7 +101,7 @@ const creation = prepareNamed((p: Change) => {
 })
 
 export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
-  const statements = creation({ ...writerOf(context), ...columnValues(fields) })
+  const statements = creation({ ...writerOf(context), ...withClientKeys(fields) })
   return { statements, read: decodeCreated }
 }
 
@@ -131,7 +131,7 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) 
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const versions = versionsOf(context.ifMatch)
   return {
-    statements: change({ ...writerOf(context), ...columnValues(fields), ...key, versions }),
+    statements: change({ ...writerOf(context), ...withClientKeys(fields), ...key, versions }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
     // name another client.
     isIdempotent: 'clientId' in key && versions === undefined,
@@ -155,7 +155,7 @@ const externalGuards = externalGuardsOf('clients')
 
 export function replacementOf(context: RequestContext, externalId: string, sent: WholeClient): Write<ClientRow> {
   const guards = externalGuards(context, externalId)
-  const fields = columnValues({ ...initial, ...sent })
+  const fields = withClientKeys({ ...initial, ...sent })
   const statements = { ...guards, ...replacement({ ...writerOf(context), ...fields, externalId }) }
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
 }
@@ -168,18 +168,3 @@ function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
     sql`(SELECT id FROM clients WHERE company_id = ${companyId} AND email_key = ${emailKey} ORDER BY deleted, id LIMIT 1)`
   return sql`${clients.company_id} = ${companyId} AND ${clients.id} = ${id}`
 }
-
-function columnValues(fields: ClientFields) {
-  const { company_name, first_name, last_name, email, phone } = fields
-  return {
-    ...fields,
-    company_name_key: foldIfSent(company_name),
-    first_name_key: foldIfSent(first_name),
-    last_name_key: foldIfSent(last_name),
-    email_key: foldIfSent(email),
-    phone_key: foldIfSent(phone),
-    phone_digits: phone === undefined ? undefined : digitsOf(phone ?? ''),
-  }
-}
-
-const foldIfSent = (value: string | null | undefined) => (typeof value === 'string' ? fold(value) : value)

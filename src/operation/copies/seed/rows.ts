@@ -1,6 +1,6 @@
 import { isoDate } from '../../../kernel/api/contract.ts'
 import * as schema from '../../../kernel/db/schema.ts'
-import { digitsOf, fold, searchText, withSearchTexts } from '../../../kernel/db/search.ts'
+import { fold, searchText, withClientKeys, withSearchTexts } from '../../../kernel/db/search.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
@@ -85,18 +85,10 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
   const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
     payments.map((payment) => ({ ...payment, invoice_id, amount_cents: toHundredths(payment.amount) })),
   )
-  const clients = file.clients.map(({ created_at = now, updated_at = created_at, ...client }) => ({
-    ...client,
-    company_name_key: fold(client.company_name),
-    first_name_key: orNull(fold, client.first_name),
-    last_name_key: orNull(fold, client.last_name),
-    email_key: orNull(fold, client.email),
-    phone_key: orNull(fold, client.phone),
-    phone_digits: digitsOf(client.phone ?? ''),
-    accounting_customer_linked: client.accounting_customer_linked ?? client.accounting_customer_id !== null,
-    created_at,
-    updated_at,
-  }))
+  const clients = file.clients.map(({ created_at = now, updated_at = created_at, ...client }) => {
+    const accounting_customer_linked = client.accounting_customer_linked ?? client.accounting_customer_id !== null
+    return { ...withClientKeys(client), accounting_customer_linked, created_at, updated_at }
+  })
   return {
     order_statuses: numbered(file.order_statuses),
     taxes: file.taxes.map((tax) => ({ ...tax, accounting_tax_code_id: tax.tax_code_id })),
