@@ -34,8 +34,6 @@ function selectEach<Row extends object>(list: unknown[], columns: SQL, rest: SQL
   return chunkJson(list).map((chunk) => statement<Row>(sql`SELECT ${columns} FROM json_each(${chunk}) ${rest}`))
 }
 
-type Issue = { issue: string }
-
 /** Selects references to rows that are neither in the file, nor known, nor in the database. */
 export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
   return REFERENCES.flatMap(([from, field, to]) => {
@@ -45,7 +43,7 @@ export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, k
     const message = `\`${field}\` of ${TABLES[from].noun} `
     const reason = `: there is no ${TABLES[to].noun} `
     const issue = sql`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database' AS issue`
-    return selectEach<Issue>(pairs, issue, sql`WHERE NOT EXISTS (${exists})`)
+    return selectEach<{ issue: string }>(pairs, issue, sql`WHERE NOT EXISTS (${exists})`)
   })
 }
 
@@ -143,9 +141,7 @@ export function loadRows(
   rows: object[],
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
-  const values = rows
-    .map((row) => ({ ...row, company_id: companyId }))
-    .map((row) => columns.map((column) => toDriver(column, row)))
+  const values = rows.map((row) => columns.map((column) => toDriver(column, row)))
   const read = Object.fromEntries(columns.map(({ name }, index) => [name, sql.raw(`value ->> ${index}`)]))
   const target = getTableName(table)
   const changing = columns.map(({ name }) => name).filter((name) => !['company_id', 'version', key].includes(name))
@@ -165,7 +161,7 @@ export function loadRows(
   const identity = columns.filter(({ name }) => name === 'company_id' || name === key)
   return chunkJson(values).map((chunk) => {
     // Without a condition, ON CONFLICT would be parsed as part of a join.
-    const insert = insertRow(table, read, sql`FROM json_each(${chunk}) WHERE true`)
+    const insert = insertRow(table, { ...read, company_id: companyId }, sql`FROM json_each(${chunk}) WHERE true`)
     return insert.onConflictDoUpdate({ target: identity, ...conflict })
   })
 }
