@@ -1,5 +1,5 @@
 import { and, eq, getTableColumns, type SQL, sql } from 'drizzle-orm'
-import { orm } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import { jsonRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import {
@@ -45,15 +45,13 @@ const EVENTS_PER_ORDER = 5
  * none). The number of rows read does not depend on the length of the queue.
  */
 export async function loadQueue({ companyId, db }: CompanyContext, nowMs: number, limit: number) {
-  const openEvents = (isInTime: SQL) =>
-    orm
-      .select({ orderId: accountingOutbox.order_id, at: accountingOutbox.next_attempt_at })
-      .from(accountingOutbox)
-      .where(sql`company_id = ${companyId} AND ${IS_OPEN} AND ${isInTime}`)
-      .orderBy(sql`next_attempt_at, id`)
+  const openEvents = (isInTime: SQL, count: number) =>
+    statement<{ orderId: number; at: number }>(sql`SELECT order_id AS orderId, next_attempt_at AS at
+      FROM accounting_outbox WHERE company_id = ${companyId} AND ${IS_OPEN} AND ${isInTime}
+      ORDER BY next_attempt_at, id LIMIT ${count}`)
   const [due, [next]] = await db.read([
-    openEvents(sql`next_attempt_at <= ${nowMs}`).limit(limit * EVENTS_PER_ORDER),
-    openEvents(sql`next_attempt_at > ${nowMs}`).limit(1),
+    openEvents(sql`next_attempt_at <= ${nowMs}`, limit * EVENTS_PER_ORDER),
+    openEvents(sql`next_attempt_at > ${nowMs}`, 1),
   ])
   const orderIds = [...new Set(due.map((row) => row.orderId))].slice(0, limit)
   return { orderIds, nextAttemptAt: next?.at ?? null }
@@ -96,11 +94,9 @@ export async function loadOrder(context: CompanyContext, orderId: number, nowMs:
       .leftJoin(taxes, and(eq(taxes.company_id, invoices.company_id), eq(taxes.id, invoices.tax_id)))
       .where(isOrder),
     orm.select().from(invoiceItems).where(isItem).orderBy(sql`position, id`),
-    orm
-      .select({ version: integrations.updated_at })
-      .from(integrations)
-      .innerJoin(companies, eq(companies.id, integrations.company_id))
-      .where(sql`${integrations.company_id} = ${companyId} AND ${IS_ENABLED} AND ${MAY_DELIVER}`),
+    statement<{ version: number }>(sql`SELECT i.updated_at AS version FROM integrations AS i
+      JOIN companies ON companies.id = i.company_id
+      WHERE i.company_id = ${companyId} AND ${IS_ENABLED} AND ${MAY_DELIVER}`),
   ])
   // One statement is limited: the next covers the rest.
   if (covered.length === COVER_LIMIT) return loadOrder(context, orderId, nowMs)
