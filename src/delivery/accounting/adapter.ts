@@ -21,7 +21,7 @@ export const settingsSchema = z.object({
   delete_mode: z._default(z.enum(['void', 'delete']), 'void'),
 })
 
-/** `base_url` is the address before `/v3/…`. */
+/** `base_url` is the address before `/v3/…`, without a slash at its end. */
 export type AccountingSettings = z.infer<typeof settingsSchema> & { base_url: string; addresses: AddressPolicy }
 
 /** `access_good_until` is some time before the access token expires. */
@@ -62,10 +62,10 @@ export class AccountingAdapter {
 
   /** @param saveTokens stores rotated tokens durably; awaited before the new access token is used */
   constructor(settings: AccountingSettings, grant: Grant, saveTokens: (tokens: Tokens) => Promise<void>) {
-    const baseUrl = settings.base_url.replace(/(?<!\/)\/+$/, '')
+    const { base_url: baseUrl, token_url: tokenUrl = getDefaultTokenUrl(baseUrl) } = settings
     this.#companyUrl = `${baseUrl}/v3/company/${encodeURIComponent(settings.realm_id)}`
     this.#addresses = settings.addresses
-    this.#session = createOAuthSession(settings.token_url ?? getDefaultTokenUrl(baseUrl), settings, grant, saveTokens)
+    this.#session = createOAuthSession(tokenUrl, settings, grant, saveTokens)
   }
 
   /**

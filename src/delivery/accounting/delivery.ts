@@ -96,7 +96,6 @@ export class AccountingDelivery extends CompanyObject {
 
   /** Null if the credentials or settings of the integration cannot be read, such as with another `CREDENTIALS_KEY`. */
   private async open(context: CompanyContext, integration: queries.IntegrationRow, row: queries.ConnectionRow | null) {
-    const { base_url, updated_at: version } = integration
     const { companyId } = context
     const { CREDENTIALS_KEY: keys } = this.env
     const decrypt = (stored: string) => decryptCredentials(keys, companyId, 'accounting_sync', stored)
@@ -108,6 +107,8 @@ export class AccountingDelivery extends CompanyObject {
       log('outbox', { state: 'company_stopped', cause: 'credentials_unreadable', company_id: companyId })
       return null
     }
+    // With or without a slash at its end, it is the same address.
+    const base_url = integration.base_url.replace(/(?<!\/)\/+$/, '')
     const settings = { ...stored, base_url, addresses: addressPolicy(this.env) }
     const { refresh_token: granted_with } = settings
     const { kv } = this.ctx.storage
@@ -130,9 +131,7 @@ export class AccountingDelivery extends CompanyObject {
       kv.delete(UNSAVED_TOKENS)
     }
     const adapter = new AccountingAdapter(settings, grant, saveTokens)
-    // With or without a slash at its end, it is the same address.
-    const account = `${base_url.replace(/(?<!\/)\/+$/, '')} ${settings.realm_id}`
-    return { version, account, adapter, settings }
+    return { version: integration.updated_at, account: `${base_url} ${settings.realm_id}`, adapter, settings }
   }
 }
 
