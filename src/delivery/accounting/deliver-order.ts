@@ -12,8 +12,6 @@ import { AccountingError } from './transport.ts'
 export interface Connection {
   /** `updated_at` of the integration when the connection was opened. */
   version: number
-  /** The remote account: its address and realm. */
-  account: string
   adapter: AccountingAdapter
   settings: AccountingSettings
 }
