@@ -9,14 +9,12 @@ import type { LinkRow, StepChanges } from './queries.ts'
 import { DONE, dropEvents, listLinked, loadOrder, recordStep } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
-export interface Connection {
+export interface Delivery extends CompanyContext {
   /** `updated_at` of the integration when the connection was opened. */
   version: number
   adapter: AccountingAdapter
   settings: AccountingSettings
 }
-
-export type Delivery = CompanyContext & { connection: Connection }
 
 /** `again`: the order may have more to deliver; `idle`: not now; `halt`: nothing of this company can be delivered. */
 export type StepResult = 'again' | 'idle' | 'halt'
@@ -44,7 +42,7 @@ const NO_REQUEST = { request_id: null, request_body: null } as const
 export async function deliverNext(delivery: Delivery, orderId: number): Promise<StepResult> {
   const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
-  if (version !== delivery.connection.version) return 'halt'
+  if (version !== delivery.version) return 'halt'
   const remote = link?.external_id ? 'linked' : 'unknown'
   const invoice = link && !isRemoved(link) ? remote : 'absent'
   const { next, dropped } = planOrder(events, invoice, source?.project.deleted)
@@ -79,8 +77,8 @@ async function prepareCall(step: Step): Promise<boolean> {
 
 async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { call: payload.InvoiceCall }) | null> {
   const { delivery, event, link, source, operation, findFirst } = step
-  const { adapter, settings } = delivery.connection
-  const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = settings
+  const { adapter } = delivery
+  const { item_id: itemId, tax_code_id: taxCodeId, delete_mode: deleteMode } = delivery.settings
   const { external_id: Id, sync_token: SyncToken } = link ?? {}
   let key: payload.InvoiceKey | null = Id && SyncToken != null ? { Id, SyncToken } : null
   if (key && event.stale_attempts > 0) key = await adapter.readInvoice(key.Id)
@@ -112,7 +110,7 @@ async function buildCall(step: Step): Promise<(Omit<StepChanges, 'event'> & { ca
 async function send(step: Step): Promise<void> {
   const { delivery, event } = step
   const call: payload.InvoiceCall = JSON.parse(event.request_body ?? '')
-  const sent = await delivery.connection.adapter.sendInvoice(call, event.request_id ?? '')
+  const sent = await delivery.adapter.sendInvoice(call, event.request_id ?? '')
   if (!('expected' in call)) return record(step, { event: DONE, link: removedLink() })
   const last_error = payload.describeDifference(sent, call.expected)
   if (last_error === null) return record(step, { event: DONE, link: { ...toLink(sent), synced_at: Date.now() } })
@@ -150,9 +148,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
     case 'pause_company':
       return halt('company_paused', { paused_until: decision.untilMs })
     case 'stop_company':
-      return halt(failure === 'grant_lost' ? 'consent_lost' : 'company_stopped', {
-        stopped_for: step.delivery.connection.version,
-      })
+      return halt(failure === 'grant_lost' ? 'consent_lost' : 'company_stopped', { stopped_for: step.delivery.version })
     case 'merge':
       await record(step, { event: { ...NO_REQUEST, state: 'pending', attempts: 0, stale_attempts, last_error } })
       return 'again'
@@ -161,7 +157,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   // If the customer is gone there, it is looked up by the client's name at the next attempt.
   const client = accountingError?.codes.includes('2500') ? step.source?.client : undefined
   const known = client?.accounting_customer_id
-  const isGone = known && !(await step.delivery.connection.adapter.findCustomer(known, 'Id').catch(() => known))
+  const isGone = known && !(await step.delivery.adapter.findCustomer(known, 'Id').catch(() => known))
   const customer = client && isGone ? { clientId: client.id, customerId: null } : undefined
   await record(step, { event: { ...NO_REQUEST, state, attempts, last_error }, customer })
   logState(step, state, failure, attempts)

@@ -49,7 +49,7 @@ export class AccountingDelivery extends CompanyObject {
     if (previous !== account) await queries.switchRemoteAccount(context, account, previous)
     else if (orderIds.length === 0) return at
 
-    const delivery = { ...context, connection }
+    const delivery = { ...context, ...connection }
     orders: for (const orderId of orderIds) {
       for (let step = 0; step < STEPS_PER_ORDER && Date.now() < endMs; step++) {
         const result = await deliverNext(delivery, orderId)
