@@ -122,13 +122,12 @@ async function send(step: Step): Promise<void> {
 
 async function recover(step: Step, error: unknown): Promise<StepResult> {
   const { event, operation } = step
-  const accountingError = error instanceof AccountingError ? error : null
-  if (!accountingError) {
+  if (!(error instanceof AccountingError)) {
     const { company_id, order_id, id: event_id } = event
     log('accounting_failed', { company_id, order_id, event_id, error: nameOf(error) })
+    return recover(step, new AccountingError('transient', 'The delivery failed in this service.'))
   }
-  const failure = accountingError?.failure ?? 'transient'
-  const last_error = accountingError?.message ?? 'The delivery failed in this service.'
+  const { failure, message: last_error, codes } = error
   const attempts = event.attempts + 1
   const stale_attempts = event.stale_attempts + Number(failure === 'stale' || failure === 'duplicate')
   const situation = { operation, attempts, staleAttempts: stale_attempts, nowMs: Date.now(), random: Math.random() }
@@ -155,7 +154,7 @@ async function recover(step: Step, error: unknown): Promise<StepResult> {
   }
   const state = decision.action === 'dead' ? 'dead' : 'parked'
   // If the customer is gone there, it is looked up by the client's name at the next attempt.
-  const client = accountingError?.codes.includes('2500') ? step.source?.client : undefined
+  const client = codes.includes('2500') ? step.source?.client : undefined
   const known = client?.accounting_customer_id
   const isGone = known && !(await step.delivery.adapter.findCustomer(known, 'Id').catch(() => known))
   const customer = client && isGone ? { clientId: client.id, customerId: null } : undefined
