@@ -127,12 +127,8 @@ const MAX_TEXT = 4_000
 const MAX_EMAIL = 100
 const OTHER_NAME = ' (customer)'
 
-/** Truncates to `max` UTF-16 code units without splitting a surrogate pair. */
-function cut(text: string, max: number): string {
-  if (text.length <= max) return text
-  const start = text.slice(0, max)
-  return /[\uD800-\uDBFF]$/.test(start) ? start.slice(0, -1) : start
-}
+/** Truncates a well-formed text to `max` UTF-16 code units without splitting a surrogate pair. */
+const cut = (text: string, max: number) => text.slice(0, max).replace(/[\uD800-\uDBFF]$/, '')
 
 export function cleanLine(text: string): string {
   const line = text.toWellFormed().replaceAll(/[\p{Cc}\s]+/gu, ' ')
@@ -148,7 +144,7 @@ export function cleanProse(text: string): string {
 /** Truncates to 21 characters, keeping the end of a longer number, where rising numbers differ. */
 export function formatDocNumber(number: string): string {
   const end = cleanLine(number).slice(-MAX_NUMBER)
-  return /^[\uDC00-\uDFFF]/.test(end) ? end.slice(1) : end
+  return end.replace(/^[\uDC00-\uDFFF]/, '')
 }
 
 /** Null for an address that the accounting system would refuse. */
