@@ -1,7 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
+import { type webhookDeliveries, webhookEndpoints } from '../../kernel/db/schema.ts'
 import type { ChangeRow } from '../../resources/changes/present.ts'
 
 /** A round reads this many changes of the feed, and as many stored ones, a few of each of this many objects. */
@@ -48,26 +48,25 @@ const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${sour
 export async function loadRound({ companyId, db }: CompanyContext, endpointId: string, nowMs: number) {
   const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
   const positionOf = (column: string) => sql`(SELECT ${sql.raw(column)} FROM webhook_endpoints WHERE ${isEndpoint})`
-  const dueObjects = sql`SELECT type, entity_id FROM webhook_deliveries
-    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL AND next_attempt_at <= ${nowMs}
+  const isStored = isOfEndpoint(companyId, endpointId)
+  const dueObjects = sql`SELECT type, entity_id FROM webhook_deliveries WHERE ${isStored}
+    AND next_attempt_at IS NOT NULL AND next_attempt_at <= ${nowMs}
     GROUP BY type, entity_id ORDER BY min(next_attempt_at) LIMIT ${ROUND_OBJECTS}`
-  const ofDueObject = sql`d.company_id = ${companyId} AND d.endpoint_id = ${endpointId}
-    AND d.type = due.type AND d.entity_id = due.entity_id`
   const withThread = sql`LEFT JOIN email_threads AS t
     ON d.type = 'email_threads' AND t.id = d.entity_id AND t.company_id = ${companyId}`
   const [[endpoint], [queue], due, feed] = await db.read([
     orm.select().from(webhookEndpoints).where(sql`${isEndpoint} AND enabled = 1`),
     selectQueue(companyId, endpointId),
     statement<Omit<Item, 'isStored' | 'isBehind'>>(sql`SELECT ${itemColumns(sql`c`)}, d.attempts, d.first_attempt_at
-      FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON ${ofDueObject}
+      FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON d.company_id = ${companyId}
+        AND d.endpoint_id = ${endpointId} AND d.type = due.type AND d.entity_id = due.entity_id
         AND d.sequence IN (SELECT sequence FROM webhook_deliveries
-          WHERE ${isOfEndpoint(companyId, endpointId)} AND type = due.type AND entity_id = due.entity_id
+          WHERE ${isStored} AND type = due.type AND entity_id = due.entity_id
           ORDER BY sequence LIMIT ${ROUND_CHANGES / ROUND_OBJECTS})
       LEFT JOIN changes AS c ON c.company_id = ${companyId} AND c.sequence = d.sequence ${withThread}
       ORDER BY d.sequence LIMIT ${ROUND_CHANGES}`),
-    statement<ChangeRow & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)},
-        EXISTS (SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId}
-          AND w.endpoint_id = ${endpointId} AND w.type = d.type AND w.entity_id = d.entity_id) AS is_behind
+    statement<ChangeRow & { is_behind: number }>(sql`SELECT ${itemColumns(sql`d`)}, EXISTS (
+        SELECT 1 FROM webhook_deliveries WHERE ${isStored} AND type = d.type AND entity_id = d.entity_id) AS is_behind
       FROM changes AS d ${withThread}
       WHERE d.company_id = ${companyId} AND d.sequence > ${positionOf('coalesce(replay_position, position)')}
         AND d.sequence <= ${positionOf('iif(replay_position IS NULL, 9e15, replay_end)')}
@@ -104,24 +103,13 @@ export async function saveRound(
 ) {
   const isEndpoint = sql`company_id = ${companyId} AND id = ${endpointId}`
   const isStored = isOfEndpoint(companyId, endpointId)
-  const isDone = sql`${isStored} AND (type, entity_id, sequence) IN (
-    SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${JSON.stringify(done)}))`
-  // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
-  const isBehindFailed = sql`${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (
-    SELECT 1 FROM webhook_deliveries AS w WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
-      AND w.next_attempt_at IS NOT NULL AND w.type = webhook_deliveries.type
-      AND w.entity_id = webhook_deliveries.entity_id AND w.sequence < webhook_deliveries.sequence)`
-  const untried = { attempts: 0, first_attempt_at: null, next_attempt_at: null }
-  const isReleased = sql`${isStored} AND next_attempt_at IS NULL AND (type, entity_id, sequence) IN (
-    SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(w.sequence) FROM webhook_deliveries AS w
-      WHERE w.company_id = ${companyId} AND w.endpoint_id = ${endpointId}
-        AND w.type = value ->> 'type' AND w.entity_id = value ->> 'entity_id') FROM json_each(${JSON.stringify(released)}))`
   // Earlier failures neither delay nor disable an endpoint that was enabled again or got a new address since the load,
   // but a change that waited behind another and failed must get its time: the other is done.
   const isUnchanged = sql`${isEndpoint} AND updated_at = ${updated_at}`
   const disabled = disabledReason !== null && { enabled: false, disabled_reason: disabledReason, updated_at: nowMs }
   const [, , , , , , [queue]] = await db.writeIdempotent([
-    orm.delete(webhookDeliveries).where(isDone),
+    statement(sql`DELETE FROM webhook_deliveries WHERE ${isStored} AND (type, entity_id, sequence) IN (
+      SELECT value ->> 'type', value ->> 'entity_id', value ->> 'sequence' FROM json_each(${JSON.stringify(done)}))`),
     // A change without a time waits for a stored one. A recovery removes that, and gives the endpoint a new position.
     statement(sql`INSERT INTO webhook_deliveries (company_id, endpoint_id, type, entity_id, sequence,
         attempts, first_attempt_at, next_attempt_at, last_error)
@@ -133,8 +121,15 @@ export async function saveRound(
         next_attempt_at = excluded.next_attempt_at, last_error = excluded.last_error
       WHERE excluded.next_attempt_at IS NOT NULL AND (webhook_deliveries.next_attempt_at IS NULL
         OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`),
-    orm.update(webhookDeliveries).set(untried).where(isBehindFailed),
-    orm.update(webhookDeliveries).set({ next_attempt_at: nowMs }).where(isReleased),
+    // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
+    statement(sql`UPDATE webhook_deliveries AS d SET attempts = 0, first_attempt_at = NULL, next_attempt_at = NULL
+      WHERE ${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (
+        SELECT 1 FROM webhook_deliveries AS w WHERE ${isStored} AND next_attempt_at IS NOT NULL
+          AND w.type = d.type AND w.entity_id = d.entity_id AND w.sequence < d.sequence)`),
+    statement(sql`UPDATE webhook_deliveries SET next_attempt_at = ${nowMs} WHERE ${isStored} AND next_attempt_at IS NULL
+      AND (type, entity_id, sequence) IN (SELECT value ->> 'type', value ->> 'entity_id', (SELECT min(sequence)
+        FROM webhook_deliveries WHERE ${isStored} AND type = value ->> 'type' AND entity_id = value ->> 'entity_id')
+        FROM json_each(${JSON.stringify(released)}))`),
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning, a new feed at its end.
     orm
       .update(webhookEndpoints)
