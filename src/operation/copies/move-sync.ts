@@ -61,7 +61,7 @@ async function compareStamps({ from, to }: Ends, plan: TablePlan, after: Key | n
   const copied = [...different].map((key): Key => JSON.parse(key))
   const same = [...stamps.keys()].filter((key) => !different.has(key))
   // A row that an update no longer sets is still there.
-  return plan.isUpdate ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
+  return plan.columns ? { copied: [...copied, ...removed], removed: [], same, next } : { copied, removed, same, next }
 }
 
 export async function copyKeys({ from, to }: Ends, plan: TablePlan, keys: readonly Key[]): Promise<void> {

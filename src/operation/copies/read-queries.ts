@@ -30,7 +30,7 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
   const keyColumns = keysOf(plan)
   const read = keyColumns.map((_, index) => sql.raw(`e.value ->> ${index}`))
   // An update also has rows that it no longer sets.
-  const selected = ofCompany(context, plan.isUpdate ? {} : plan)
+  const selected = ofCompany(context, plan.columns ? {} : plan)
   return sql`${selected} AND (${list(keyColumns)}) IN (
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }

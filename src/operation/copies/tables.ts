@@ -15,11 +15,9 @@ export interface TablePlan {
   isAppended?: true
   /** The condition on rows, in SQL; all by default. */
   where?: string
-  /** The columns, or the omitted ones. */
+  /** The columns of existing rows that the copy updates. Other tables are copied whole, but for omitted columns. */
   columns?: readonly string[]
   without?: readonly string[]
-  /** The copy updates existing rows. */
-  isUpdate?: true
   /** The feed names every changed row, and none is ever deleted. */
   isInFeed?: true
   /** Tables whose rows belong to a row of this one, and are copied with it. */
@@ -70,7 +68,6 @@ export const TABLES: readonly TablePlan[] = [
     name: 'client_customers',
     where: 'accounting_customer_id IS NOT NULL OR accounting_customer_linked = 1',
     columns: ['id', ...CUSTOMER],
-    isUpdate: true,
   },
   {
     ...whole('orders', 'id'),
@@ -151,7 +148,7 @@ export const MOVED: readonly TablePlan[] = [
 
 /** Tables from which a company's rows are removed, referring tables first, with what names a row. */
 export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
-  ...MOVED.flatMap((plan) => (plan.isUpdate ? [] : [plan, ...plan.parts])).toReversed(),
+  ...MOVED.flatMap((plan) => (plan.columns ? [] : [plan, ...plan.parts])).toReversed(),
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 

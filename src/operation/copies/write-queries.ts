@@ -31,7 +31,7 @@ export async function restoreRows(context: CompanyContext, table: TablePlan, row
   const plan = atDestination(table)
   const db = databaseOf(context, plan.table)
   for (const chunk of splitRows(rows)) {
-    await db.writeIdempotent([plan.isUpdate ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
+    await db.writeIdempotent([plan.columns ? update(context, plan, chunk) : insertMissing(context, plan, chunk)])
   }
 }
 
@@ -88,14 +88,11 @@ function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
   return { read, values, insert }
 }
 
-function update({ companyId }: CompanyContext, plan: TablePlan, rows: readonly Row[]) {
-  const table = tableOf(plan.table)
-  const columns = Object.keys(rows[0] ?? {}).filter((column) => column !== 'id')
-  return orm
-    .update(table)
-    .set(Object.fromEntries(columns.map((column) => [column, readLine(column)])))
-    .from(sql`json_each(${JSON.stringify(rows)}) AS line`)
-    .where(sql`${table}.company_id = ${companyId} AND ${table}.id = ${readLine('id')}`)
+function update({ companyId }: CompanyContext, { table, columns = [] }: TablePlan, rows: readonly Row[]) {
+  const changed = columns.filter((column) => column !== 'id')
+  const set = changed.map((column) => sql`${named(column)} = ${readLine(column)}`)
+  return statement(sql`UPDATE ${named(table)} AS t SET ${sql.join(set, sql`, `)}
+    FROM json_each(${JSON.stringify(rows)}) AS line WHERE t.company_id = ${companyId} AND t.id = ${readLine('id')}`)
 }
 
 /**
@@ -136,7 +133,7 @@ export async function putPage(context: CompanyContext, tables: readonly { plan: 
     const puts = splitRows(rows).flatMap((chunk) => {
       const { values, insert } = insertion(companyId, plan, chunk)
       const put = insert([]).onConflictDoUpdate(replacement(plan, values))
-      return [...clearUnique(companyId, plan, chunk), plan.isUpdate ? update(context, plan, chunk) : put]
+      return [...clearUnique(companyId, plan, chunk), plan.columns ? update(context, plan, chunk) : put]
     })
     return puts.length > 0 ? [...removals, ...puts] : []
   })
