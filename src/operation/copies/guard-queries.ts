@@ -111,14 +111,11 @@ const OWN_COLUMNS = ['id', 'slot', 'database', 'database_slot']
 /** Completes the company's row in its new database, which accepts writes from now on. Nothing refers to it yet. */
 export async function openDestination({ companyId, db }: CompanyContext, company: Row): Promise<void> {
   const names = Object.keys(company).filter((name) => !OWN_COLUMNS.includes(name))
-  const values = names.map((name) => [name, sql`${company[name] ?? null}`])
+  const values = names.map((name) => sql`${named(name)} = ${company[name] ?? null}`)
   await db.writeIdempotent([
     orm.update(companyGuards).set({ state: 'writable' }).where(sql`company_id = ${companyId}`),
     // A late one, after the move has ended, must not set the company back.
-    orm
-      .update(companies)
-      .set(Object.fromEntries(values))
-      .where(sql`id = ${companyId}
+    statement(sql`UPDATE companies SET ${sql.join(values, sql`, `)} WHERE id = ${companyId}
       AND EXISTS (SELECT 1 FROM company_guards WHERE company_id = ${companyId} AND state = 'writable')`),
   ])
 }
