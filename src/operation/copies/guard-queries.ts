@@ -1,6 +1,6 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
-import { orm, statement } from '../../kernel/db/client.ts'
+import { orm, type Statements, statement } from '../../kernel/db/client.ts'
 import { insertRow, named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere, type openEach } from '../../kernel/db/placement.ts'
@@ -33,14 +33,11 @@ export async function readGuard({ companyId, db }: CompanyContext) {
 
 type Guard = { state: 'copying' | 'moved'; destination: string; slot: number }
 
-const saveGuard = (companyId: number, guard: Guard) => {
+/** Sets the company's state in a database, before anything is copied. @param others of the same transaction */
+export async function setGuard({ companyId, db }: CompanyContext, guard: Guard, ...others: Statements[number][]) {
   const row = { ...guard, company_id: companyId, read_only_at: null }
-  return orm.insert(companyGuards).values(row).onConflictDoUpdate({ target: companyGuards.company_id, set: row })
-}
-
-/** Sets the company's state in a database, before anything is copied. */
-export async function setGuard({ companyId, db }: CompanyContext, guard: Guard): Promise<void> {
-  await db.writeIdempotent([saveGuard(companyId, guard)])
+  const save = orm.insert(companyGuards).values(row).onConflictDoUpdate({ target: companyGuards.company_id, set: row })
+  await db.writeIdempotent([save, ...others])
 }
 
 export async function setReadOnly({ companyId, db }: CompanyContext, readOnlyAt: number | null): Promise<void> {
@@ -172,10 +169,8 @@ export async function closeCopies({ companyId }: CompanyContext, own: string, da
   const row = rows[databases.findIndex(({ name }) => name === own)]
   for (const [index, { name, db }] of databases.entries()) {
     if (!row?.isHere || !rows[index]?.isHere || name === own) continue
-    await db.writeIdempotent([
-      saveGuard(companyId, { state: 'moved', destination: own, slot: row.slot }),
-      numberAsCopy(companyId),
-    ])
+    const guard = { state: 'moved', destination: own, slot: row.slot } as const
+    await setGuard({ companyId, db }, guard, numberAsCopy(companyId))
   }
   return row
 }
