@@ -38,7 +38,6 @@ export async function restoreRows(context: CompanyContext, table: TablePlan, row
 function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: readonly Row[]) {
   const rows = plan.unique ? clearRepeated(given, plan.unique) : given
   const { read, values, insert } = insertion(companyId, plan, rows)
-  const conditions: SQL[] = []
   const isElsewhere = (column: string, condition: SQL) =>
     sql`EXISTS (SELECT 1 FROM ${tableOf(plan.table)} AS other WHERE other.${named(column)} = ${read(column)} AND ${condition})`
   const orNull = (column: string, isTaken: SQL) => {
@@ -47,16 +46,16 @@ function insertMissing({ companyId }: CompanyContext, plan: TablePlan, given: re
   if (plan.unique) orNull(plan.unique, isElsewhere(plan.unique, sql`other.company_id = ${companyId}`))
   if (plan.sharedId === 'kept') orNull('id', isElsewhere('id', sql`other.token_hash <> ${read('token_hash')}`))
   if (plan.sharedId === 'new') {
-    const same = ['action', 'at', 'request_id'].map((name) => sql`other.${named(name)} = ${read(name)}`)
-    const isSame = sql.join([sql`other.company_id = ${companyId}`, ...same], sql` AND `)
-    conditions.push(sql`NOT ${isElsewhere('entity_id', isSame)}`)
+    const isSame = sql`other.company_id = ${companyId} AND other.action = ${read('action')} AND other.at = ${read('at')}
+      AND other.request_id = ${read('request_id')}`
+    return insert(sql`NOT ${isElsewhere('entity_id', isSame)}`).onConflictDoNothing()
   }
-  if (!plan.replaced) return insert(conditions).onConflictDoNothing()
+  if (!plan.replaced) return insert(sql`true`).onConflictDoNothing()
   const setWhere = sql`${tableOf(plan.table)}.company_id = ${companyId} AND ${sql.raw(plan.replaced)}`
   // A thread that a late request has created again or changed has another id or content.
   const isNamed = sql`EXISTS (SELECT 1 FROM email_threads AS t WHERE t.company_id = ${companyId}
     AND t.id = ${read('thread_id')} AND t.content_hash = ${read('content_hash')})`
-  return insert([...conditions, isNamed])
+  return insert(isNamed)
     .onConflictDoUpdate({ ...replacement(plan, values), setWhere })
     .onConflictDoNothing()
 }
@@ -81,10 +80,7 @@ function insertion(companyId: number, plan: TablePlan, rows: readonly Row[]) {
   if (plan.sharedId === 'new') delete values.id
   const from = isLarge ? sql`` : sql`FROM json_each(${JSON.stringify(rows)}) AS line`
   const order = isLarge ? sql`` : sql`ORDER BY line.key`
-  const insert = (conditions: SQL[]) => {
-    const isMeant = sql.join([sql`true`, ...conditions], sql` AND `)
-    return insertRow(tableOf(plan.table), values, sql`${from} WHERE ${isMeant} ${order}`)
-  }
+  const insert = (isMeant: SQL) => insertRow(tableOf(plan.table), values, sql`${from} WHERE ${isMeant} ${order}`)
   return { read, values, insert }
 }
 
@@ -132,7 +128,7 @@ export async function putPage(context: CompanyContext, tables: readonly { plan: 
     const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
     const puts = splitRows(rows).flatMap((chunk) => {
       const { values, insert } = insertion(companyId, plan, chunk)
-      const put = insert([]).onConflictDoUpdate(replacement(plan, values))
+      const put = insert(sql`true`).onConflictDoUpdate(replacement(plan, values))
       return [...clearUnique(companyId, plan, chunk), plan.columns ? update(context, plan, chunk) : put]
     })
     return puts.length > 0 ? [...removals, ...puts] : []
