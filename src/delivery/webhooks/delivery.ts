@@ -130,11 +130,6 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   const blocked = new Set<string>()
   const flights = new Map<string, Promise<void>>()
 
-  function mustStop({ isStored }: Item): boolean {
-    const isDown = !isStored && failing >= MAX_FAILING
-    return isDown || isPostponed || outcome.disabledReason !== null || Date.now() >= endMs
-  }
-
   function keep(item: Item, next_attempt_at: number | null, last_error: string | null = null): void {
     outcome.kept.push({ ...item, next_attempt_at, last_error })
   }
@@ -184,7 +179,8 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     const object = objectOf(item)
     await flights.get(object)
     if (flights.size >= delivery.concurrency) await Promise.race(flights.values())
-    if (mustStop(item)) {
+    const isDown = !item.isStored && failing >= MAX_FAILING
+    if (isDown || isPostponed || outcome.disabledReason !== null || Date.now() >= endMs) {
       stoppedAt = item
       break
     }
