@@ -131,11 +131,7 @@ export async function closeDestination({ companyId, db }: CompanyContext): Promi
 }
 
 /** Where a company is from now on, and who moved it. */
-interface Target {
-  destination: string
-  slot: number
-  by: Administrator
-}
+type Target = Omit<Guard, 'state'> & { by: Administrator }
 
 /**
  * Switches a move: the old database refuses every request from here on and names the new one. In the directory this is
