@@ -1,7 +1,7 @@
-import { eq, getTableColumns, getTableName, or, type SQL, sql } from 'drizzle-orm'
+import { eq, getTableColumns, getTableName, or, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm, statement } from '../../../kernel/db/client.ts'
-import { insertRow, named } from '../../../kernel/db/columns.ts'
+import { insertRow } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
@@ -27,36 +27,33 @@ export async function readStored({ companyId, db }: CompanyContext) {
 }
 
 /**
- * Selects from a list of JSON values, each read as `value`, in statements of bounded size. A table is joined by CROSS
- * JOIN, which SQLite never reorders: otherwise it may read the whole list for each row of the table.
+ * Selects from a list of JSON values, in statements of bounded size: `?1` is an array of them, `?2` the company. A table
+ * is joined by CROSS JOIN, which SQLite never reorders: otherwise it may read the whole list for each row of the table.
  */
-function selectEach<Row extends object>(list: unknown[], columns: SQL, rest: SQL) {
-  return chunkJson(list).map((chunk) => statement<Row>(sql`SELECT ${columns} FROM json_each(${chunk}) ${rest}`))
+function selectEach<Row>({ companyId }: CompanyContext, list: unknown[], text: string) {
+  return chunkJson(list).map((chunk) => statement<Row>(text, chunk, companyId))
 }
 
 /** Selects references to rows that are neither in the file, nor known, nor in the database. */
-export function selectBadReferences({ companyId }: CompanyContext, rows: Rows, known: KnownIds) {
+export function selectBadReferences(context: CompanyContext, rows: Rows, known: KnownIds) {
   return REFERENCES.flatMap(([from, field, to]) => {
     const given = new Set<unknown>([null, ...rows[to].map(({ id }) => id), ...(known[to] ?? [])])
     const pairs = rows[from].map((row) => [row.id, Reflect.get(row, field)]).filter(([, target]) => !given.has(target))
-    const exists = sql`SELECT 1 FROM ${TABLES[to].table} WHERE company_id = ${companyId} AND id = value ->> 1`
-    const message = `\`${field}\` of ${TABLES[from].noun} `
-    const reason = `: there is no ${TABLES[to].noun} `
-    const issue = sql`${message} || (value ->> 0) || ${reason} || (value ->> 1) || ', in the file or in the database' AS issue`
-    return selectEach<{ issue: string }>(pairs, issue, sql`WHERE NOT EXISTS (${exists})`)
+    const text = `SELECT '\`${field}\` of ${TABLES[from].noun} ' || (value ->> 0) || ': there is no ${TABLES[to].noun} '
+        || (value ->> 1) || ', in the file or in the database' AS issue
+      FROM json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM ${to} WHERE company_id = ?2 AND id = value ->> 1)`
+    return selectEach<{ issue: string }>(context, pairs, text)
   })
 }
 
 /** Selects constraints that new rows of the file would violate, since another row has the value. */
-export function selectConflicts({ companyId }: CompanyContext, rows: Rows) {
+export function selectConflicts(context: CompanyContext, rows: Rows) {
   return [...UNIQUE, { name: 'invoices', field: 'project_id' } as const].flatMap(({ name, field }) => {
-    const { table } = TABLES[name]
     const pairs = rows[name].map((row) => [row.id, Reflect.get(row, field)]).filter(([, value]) => value != null)
-    const isAbsent = sql`NOT EXISTS (SELECT 1 FROM ${table} AS own WHERE own.company_id = ${companyId} AND own.id = value ->> 0)`
-    const isTaken = sql`other.company_id = ${companyId} AND other.${named(field)} = value ->> 1 AND ${isAbsent}`
-    const constraint = sql`${`${name}.company_id, ${name}.${field}`} AS "constraint", value ->> 1 AS taken`
-    const rest = sql`CROSS JOIN ${table} AS other WHERE ${isTaken} LIMIT 1`
-    return selectEach<{ constraint: string; taken: string | number }>(pairs, constraint, rest)
+    const text = `SELECT '${name}.company_id, ${name}.${field}' AS "constraint", value ->> 1 AS taken
+      FROM json_each(?1) CROSS JOIN ${name} AS other WHERE other.company_id = ?2 AND other.${field} = value ->> 1
+        AND NOT EXISTS (SELECT 1 FROM ${name} AS own WHERE own.company_id = ?2 AND own.id = value ->> 0) LIMIT 1`
+    return selectEach<{ constraint: string; taken: string | number }>(context, pairs, text)
   })
 }
 
@@ -67,30 +64,31 @@ const DERIVED = /_key$|_digits$|_linked$|^(company_id|id|search_text|text_bytes|
 export type Compared = { name: Name; id: number; columns: string; own: number }
 
 /** Selects the existing rows of clients and orders. */
-export function selectDifferences({ companyId, now }: LoadContext, file: SeedFile, rows: Rows) {
+export function selectDifferences(context: LoadContext, file: SeedFile, rows: Rows) {
   const unnumbered = new Set(file.orders.map(({ invoice }) => invoice?.number === undefined && invoice?.id))
   // A field left open by the file cannot differ; the accounting sync finds customers by itself.
   const isOpen = (row: object, column: string, value = Reflect.get(row, column)) =>
     value === undefined ||
-    (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === now) ||
+    (/^created_(at|date)$/.test(column) && Reflect.get(row, 'created_at') === context.now) ||
     (column === 'number' && unnumbered.has(Reflect.get(row, 'id'))) ||
     (column === 'accounting_customer_id' && value === null)
   return NAMES.flatMap((name) => {
     const { own } = TABLES[name]
     if (own === null) return []
-    const table: SQLiteTable & { company_id?: SQLiteColumn } = TABLES[name].table
+    const table: SQLiteTable = TABLES[name].table
     const columns = Object.values(getTableColumns(table)).filter((column) => !DERIVED.test(column.name))
     const given = rows[name].map((row) => [
       Reflect.get(row, 'id'),
       ...columns.map((column) => (isOpen(row, column.name) ? [] : [toDriver(column, row)])),
     ])
     const names = columns.map(({ name }, index) => {
-      const [element, value] = [sql.raw(`'$[${index + 1}][0]'`), sql`t.${named(name)}`]
-      return sql`iif(json_type(value, ${element}) IS NOT NULL AND ${value} IS NOT value ->> ${element}, ${sql.raw(`'${name},'`)}, '')`
+      const element = `'$[${index + 1}][0]'`
+      return `iif(json_type(value, ${element}) IS NOT NULL AND t.${name} IS NOT value ->> ${element}, '${name},', '')`
     })
-    const selected = sql`${name} AS name, t.id AS id, ${sql.join(names, sql` || `)} AS columns, t.${named(own)} AS own`
-    const isSame = sql`t.company_id = ${companyId} AND t.id = value ->> 0`
-    return selectEach<Compared>(given, selected, sql`CROSS JOIN ${table} AS t WHERE ${isSame} ORDER BY 2`)
+    const text = `SELECT '${name}' AS name, t.id AS id, ${names.join(' || ')} AS columns, t.${own} AS own
+      FROM json_each(?1) CROSS JOIN ${getTableName(table)} AS t
+      WHERE t.company_id = ?2 AND t.id = value ->> 0 ORDER BY 2`
+    return selectEach<Compared>(context, given, text)
   })
 }
 
