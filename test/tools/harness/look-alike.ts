@@ -54,8 +54,8 @@ function statements(id: number): { sql: string; params: unknown[] }[] {
   const company = `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (?, 0, ?, 0, 0) ON CONFLICT DO NOTHING`
   return [
     { sql: company, params: [id, file.company.name] },
-    ...NAMES.flatMap((name) => loadRows({ companyId: id, now: NEWEST }, TABLES[name], rows[name])).map((each) =>
-      each.toSQL(),
+    ...NAMES.flatMap((name) => loadRows({ companyId: id, now: NEWEST }, TABLES[name], rows[name])).map(({ prepared }) =>
+      prepared.getQuery(),
     ),
   ]
 }

@@ -1,7 +1,6 @@
 import { eq, getTableColumns, getTableName, or, sql } from 'drizzle-orm'
 import type { SQLiteColumn, SQLiteTable } from 'drizzle-orm/sqlite-core'
 import { orm, statement } from '../../../kernel/db/client.ts'
-import { insertRow } from '../../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../../kernel/db/context.ts'
 import { freeSlot } from '../../../kernel/db/placement.ts'
 import { companies, integrations, orderStatuses } from '../../../kernel/db/schema.ts'
@@ -126,8 +125,6 @@ function toDriver(column: SQLiteColumn, row: object): unknown {
   return value === null ? null : column.mapToDriverValue(value)
 }
 
-const CREATED = sql`json_extract('{}', 'created meanwhile')`
-
 /**
  * Statements that insert rows of a table. Without a column `own` they replace different ones, where a defaulted time of
  * `now` alone is no difference. With it they fail where a request has created a row with an id of the file since the
@@ -140,26 +137,25 @@ export function loadRows(
 ) {
   const columns = Object.values(getTableColumns(table)).filter((column) => !column.generated)
   const values = rows.map((row) => columns.map((column) => toDriver(column, row)))
-  const read = Object.fromEntries(columns.map(({ name }, index) => [name, sql.raw(`value ->> ${index}`)]))
+  const names = columns.map(({ name }) => name)
+  const read = names.map((name, index) => (name === 'company_id' ? '?2' : `value ->> ${index}`))
   const target = getTableName(table)
-  const changing = columns.map(({ name }) => name).filter((name) => !['company_id', 'version', key].includes(name))
+  const changing = names.filter((name) => !['company_id', 'version', key].includes(name))
   const set = changing.map((name) => {
     const kept = `iif(excluded.${name} = ${now}, ${target}.${name}, excluded.${name})`
-    return [name, sql.raw(name === 'fetched_at' ? kept : `excluded.${name}`)]
+    return `${name} = ${name === 'fetched_at' ? kept : `excluded.${name}`}`
   })
-  const version = columns.some(({ name }) => name === 'version') ? { version: sql.raw(`${target}.version + 1`) } : {}
+  if (names.includes('version')) set.push(`version = ${target}.version + 1`)
   const differences = changing.map((name) => {
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
   })
-  const conflict = own
-    ? // Where the batch runs again after a lost response, the row is the file's own.
-      { set: { [own]: CREATED }, setWhere: sql.raw(`excluded.${own} <> ${target}.${own}`) }
-    : { set: { ...Object.fromEntries(set), ...version }, setWhere: sql.raw(differences.join(' OR ')) }
-  const identity = columns.filter(({ name }) => name === 'company_id' || name === key)
-  return chunkJson(values).map((chunk) => {
-    // Without a condition, ON CONFLICT would be parsed as part of a join.
-    const insert = insertRow(table, { ...read, company_id: companyId }, sql`FROM json_each(${chunk}) WHERE true`)
-    return insert.onConflictDoUpdate({ target: identity, ...conflict })
-  })
+  // Where the batch runs again after a lost response, the row is the file's own.
+  const change = own
+    ? `${own} = json_extract('{}', 'created meanwhile') WHERE excluded.${own} <> ${target}.${own}`
+    : `${set.join(', ')} WHERE ${differences.join(' OR ')}`
+  // Without a condition, ON CONFLICT would be parsed as part of a join.
+  const text = `INSERT INTO ${target} (${names.join(', ')}) SELECT ${read.join(', ')} FROM json_each(?1) WHERE true
+    ON CONFLICT (company_id, ${key}) DO UPDATE SET ${change}`
+  return chunkJson(values).map((chunk) => statement(text, chunk, companyId))
 }
