@@ -44,9 +44,9 @@ export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan,
   return sql`${plus}${ofCompany(context, part)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
 }
 
-function selectRows(plan: TablePlan, where: SQL, ...first: string[]) {
-  const { idColumn = 'id' } = plan
-  const order = [...first.map(named), ...keysOf(plan)]
+function selectRows(plan: TablePlan, where: SQL) {
+  const { idColumn = 'id', owner } = plan
+  const order = owner ? [named(owner), ...keysOf(plan)] : keysOf(plan)
   const selected = columnsOf(plan).map(({ name }) => sql`${named(name === 'id' ? idColumn : name)} AS ${named(name)}`)
   return statement<Row>(sql`SELECT ${list(selected)} FROM ${named(plan.table)} WHERE ${where} ORDER BY ${list(order)}`)
 }
@@ -91,7 +91,7 @@ export async function readPage(context: CompanyContext, plan: TablePlan, after: 
   const next = await findEnd(context, plan, isNext)
   const isOnPage = narrow(plan, isNext, '<=', next)
   const ids = sql`SELECT id FROM ${named(plan.table)} WHERE ${isOnPage}`
-  const selects = plan.parts.map((part) => selectRows(part, ofOwners(context, part, ids), part.owner ?? 'id'))
+  const selects = plan.parts.map((part) => selectRows(part, ofOwners(context, part, ids)))
   const read = await databaseOf(context, plan.table).read([selectRows(plan, isOnPage), ...selects])
   const tables = [plan, ...plan.parts].map((each, index) => ({ plan: each, rows: read[index] ?? [] }))
   return { rows: read[0], tables, next }
