@@ -11,10 +11,7 @@ export class DifferenceError extends Error {
   override readonly name = 'DifferenceError'
 }
 
-interface Ends {
-  from: CompanyContext
-  to: CompanyContext
-}
+type Ends = Record<'from' | 'to', CompanyContext>
 
 /** Limits the tables read at once: each holds a page of both databases in memory. */
 const SIDE_BY_SIDE = 4
