@@ -20,9 +20,6 @@ export type InvoiceResult = InvoiceKey & { total: number | null; tax: number | n
 /** One change of an invoice in plain JSON: the outbox stores it before the first attempt and repeats it unchanged. */
 export type InvoiceCall = ReturnType<typeof buildCreateCall | typeof buildUpdateCall | typeof buildRemoveCall>
 
-/** The amounts that the accounting system must compute, in cents. */
-type Expected = Pick<Totals, 'total' | 'tax'>
-
 /** Ids at the accounting system: the item of every line, and the default tax code. */
 export type InvoiceReferences = { customerId: string; itemId: string; taxCodeId: string | null }
 
@@ -46,9 +43,11 @@ export function buildRemoveCall(key: InvoiceKey, mode: 'void' | 'delete') {
   return { operation: mode, body: { Id: key.Id, SyncToken: key.SyncToken } }
 }
 
-/** Describes the difference between the accounting system's amounts and ours; null within a cent. */
-export function describeDifference(computed: Pick<InvoiceResult, 'total' | 'tax'>, expected: Expected): string | null {
-  const { total, tax } = computed
+/** Describes the difference between the accounting system's amounts and ours, in cents; null within a cent. */
+export function describeDifference(
+  { total, tax }: Pick<InvoiceResult, 'total' | 'tax'>,
+  expected: Pick<Totals, 'total' | 'tax'>,
+): string | null {
   const differs = (amount: number, cents: number) => Math.abs(Math.round(amount * 100) - cents) > 1
   if (total === null) return `The accounting system gave no total, the order has ${formatCents(expected.total)}.`
   if (differs(total, expected.total)) {
