@@ -77,26 +77,23 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     const derived = { created_at, updated_at, ...deletion, ...alone, tax_id: tax_id || null, discount_hundredths }
     return { ...invoice, project_id, number, ...derived }
   })
-  const items = invoices.flatMap(({ id: invoice_id, items }) =>
-    withSearchTexts(numbered(items)).map((item) => {
-      return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price) }
-    }),
-  )
-  const payments = invoices.flatMap(({ id: invoice_id, payments }) =>
-    payments.map((payment) => ({ ...payment, invoice_id, amount_cents: toHundredths(payment.amount) })),
-  )
-  const clients = file.clients.map(({ created_at = now, updated_at = created_at, ...client }) => {
-    const accounting_customer_linked = client.accounting_customer_linked ?? client.accounting_customer_id !== null
-    return { ...withClientKeys(client), accounting_customer_linked, created_at, updated_at }
-  })
   return {
     order_statuses: numbered(file.order_statuses),
     taxes: file.taxes.map((tax) => ({ ...tax, accounting_tax_code_id: tax.tax_code_id })),
-    clients,
+    clients: file.clients.map(({ created_at = now, updated_at = created_at, ...client }) => {
+      const accounting_customer_linked = client.accounting_customer_linked ?? client.accounting_customer_id !== null
+      return { ...withClientKeys(client), accounting_customer_linked, created_at, updated_at }
+    }),
     orders,
     invoices,
-    items,
-    payments,
+    items: invoices.flatMap(({ id: invoice_id, items }) =>
+      withSearchTexts(numbered(items)).map((item) => {
+        return { ...item, invoice_id, unit_price_cents: toHundredths(item.unit_price) }
+      }),
+    ),
+    payments: invoices.flatMap(({ id: invoice_id, payments }) =>
+      payments.map((payment) => ({ ...payment, invoice_id, amount_cents: toHundredths(payment.amount) })),
+    ),
     artworks: orders.flatMap(({ id: project_id, artworks }) => artworks.map((each) => ({ ...each, project_id }))),
     catalog_items: file.catalog_items.map((item) => {
       return { ...item, price_cents: orNull(toHundredths, item.price), search_text: searchText([item.title]) }
