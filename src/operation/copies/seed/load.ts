@@ -135,10 +135,9 @@ function findOtherOwner({ name, id, columns, own: owner }: queries.Compared): st
 function findLacking({ id, invoice, artworks }: Order, existing: ReadonlySet<string>): Difference[] {
   const { items = [], payments = [] } = invoice ?? {}
   const lists = { invoices: invoice ? [invoice] : [], items, payments, artworks }
-  const names = Object.entries(lists).filter(([name, list]) => list.some(({ id }) => !existing.has(`${name} ${id}`)))
-  return names.length === 0
-    ? []
-    : [{ type: TABLES.orders.noun, id, fields: names.map(([name]) => name.replace('invoices', 'invoice')) }]
+  const lacking = Object.entries(lists).filter(([name, list]) => list.some(({ id }) => !existing.has(`${name} ${id}`)))
+  const fields = lacking.map(([name]) => name.replace('invoices', 'invoice'))
+  return fields.length === 0 ? [] : [{ type: TABLES.orders.noun, id, fields }]
 }
 
 /** Unchanged credentials keep their encrypted form. */
