@@ -111,11 +111,9 @@ export function saveCompany({ companyId, now }: LoadContext, { company, order_st
   const set = { ...replaced, ...raised, last_invoice_number, created_at, updated_at }
   const chosen = order_statuses.find((status) => status.is_default)?.id
   const isOtherDefault = sql`company_id = ${companyId} AND is_default AND id <> ${chosen ?? sql`id`}`
+  const row = { ...company, slot, ...times }
   return [
-    orm
-      .insert(companies)
-      .values({ ...company, slot, ...times })
-      .onConflictDoUpdate({ target: companies.id, set }),
+    orm.insert(companies).values(row).onConflictDoUpdate({ target: companies.id, set }),
     orm.update(orderStatuses).set({ is_default: false }).where(isOtherDefault),
   ] as const
 }
