@@ -95,10 +95,8 @@ export async function readPart({ bucket }: Store, { key, sha256 }: Part): Promis
   const bytes = await readObject(bucket, key)
   if (hash('sha256', bytes) !== sha256) throw new BackupError(`${key} is damaged: its checksum differs.`)
   const text = gunzipSync(bytes, { maxOutputLength: MAX_TEXT_BYTES }).toString()
-  return text
-    .split('\n')
-    .filter(Boolean)
-    .map((line): Line => JSON.parse(line))
+  const lines = text.split('\n').filter(Boolean)
+  return lines.map((line): Line => JSON.parse(line))
 }
 
 async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
