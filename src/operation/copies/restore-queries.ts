@@ -81,13 +81,10 @@ export async function openForRestore(
   backup: string,
 ): Promise<boolean> {
   const { name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at } = company
-  const free = freeSlot(slot ?? Number(company.slot))
+  const placed = { ...SUSPENDED, id: companyId, slot: freeSlot(slot ?? Number(company.slot)) }
+  const isMissing = sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`
   const [, opened] = await db.writeIdempotent([
-    insertRow(
-      companies,
-      { ...SUSPENDED, id: companyId, slot: free, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at },
-      sql`WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ${companyId})`,
-    ),
+    insertRow(companies, { ...placed, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at }, isMissing),
     orm
       .update(companies)
       .set({ ...SUSPENDED, ...raiseTo(LAST_IDS, company) })
