@@ -23,11 +23,8 @@ export async function listCompanies({ db, directory = db }: CompanyContext, name
   const read = directory.read([orm.select({ id: companies.id }).from(companies).where(isPlaced)])
   // While the directory fails, the other databases are served as if all were placed.
   const placed = await read.then(([rows]) => new Set(rows.map(({ id }) => id))).catch(() => null)
-  const [rows] = await db.read([
-    statement<{ id: number; backed_up_at: number | null } & Sequences>(
-      sql`SELECT id, backed_up_at, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY random()`,
-    ),
-  ])
+  const select = sql`SELECT id, backed_up_at, ${sequenceColumns} FROM companies WHERE ${isHere} ORDER BY random()`
+  const [rows] = await db.read([statement<{ id: number; backed_up_at: number | null } & Sequences>(select)])
   return rows.filter(({ id }) => placed?.has(id) ?? true)
 }
 
