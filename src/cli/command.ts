@@ -43,6 +43,10 @@ export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
 }
 
+export function flag(usage: string): Argument<boolean> {
+  return { usage: `[${usage}]`, read: (given) => given.length > 0 }
+}
+
 /** The last word of an argument that several options can give. @throws CommandError when more than one did */
 export function onlyOne(given: Given[]): Given | undefined {
   const [one, other] = new Set(given.map(({ name }) => name))

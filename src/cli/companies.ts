@@ -6,7 +6,7 @@ import { emailAddress, idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
-import { CommandError, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
+import { CommandError, flag, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, target } from './target.ts'
 
@@ -95,7 +95,7 @@ await runCommand('companies', HELP, {
       id: ID,
       name: optional('--name NAME', api.updateCompany.body.shape.name),
       database: optional('--database NAME', DATABASE),
-      adopt: { usage: '[--adopt]', read: (given: unknown[]) => given.length > 0 },
+      adopt: flag('--adopt'),
       target: target({ mayBeNew: true }),
     },
     print: ({ id, name, database }, { adopt }) =>

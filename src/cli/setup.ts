@@ -1,6 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
-import { type Argument, CommandError, command, onlyOne, readValue, required, runCommand, TEXT } from './command.ts'
+import {
+  type Argument,
+  CommandError,
+  command,
+  flag,
+  onlyOne,
+  readValue,
+  required,
+  runCommand,
+  TEXT,
+} from './command.ts'
 import { type Account, CONFIG, openAccount, readEnvironment, writeConfig } from './wrangler.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
@@ -60,7 +70,7 @@ export function readSecrets(env = process.env): NodeJS.Dict<string> {
 export const ARGUMENTS = {
   env: required('--env NAME', TEXT),
   at: LOCATION,
-  isDryRun: { usage: '[--dry-run]', read: (given: unknown[]) => given.length > 0 },
+  isDryRun: flag('--dry-run'),
   config: CONFIG,
 }
 

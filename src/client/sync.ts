@@ -70,7 +70,7 @@ export type SyncResult =
     }
 
 const MAX_THREAD_BYTES = 26_214_400
-/** Of a storage key as JSON. */
+/** The most that a storage key adds to the thread's JSON. */
 const MAX_KEY_BYTES = 600
 
 /**

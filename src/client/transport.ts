@@ -163,7 +163,7 @@ export function createTransport(clientOptions: ClientOptions) {
   return { send, upload, follow, readBudget: budget.read }
 }
 
-/** Of a second each, as the service asks for. */
+/** The service asks for a second before each attempt. */
 const MAX_WAITS = 30
 
 type Retries = Pick<ClientOptions, 'maxRetries' | 'sleep' | 'onRetry'> & CallOptions & RetriedCall

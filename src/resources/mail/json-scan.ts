@@ -37,7 +37,7 @@ const DIGIT = tableOf(/\d/)
 const HEX = tableOf(/[\da-f]/i)
 const ESCAPE = tableOf(/["\\/bfnrt]/)
 const SPACE = tableOf(/[ \t\n\r]/)
-/** What a string may contain unescaped: all from the space on but the quote and the backslash. */
+/** Bytes that need no escape in a string: all from the space on but the quote and the backslash. */
 const PLAIN = tableOf(/[ !#-[\]-\xff]/)
 
 /**
