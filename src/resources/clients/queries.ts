@@ -112,30 +112,35 @@ function decodeCreated(result: string | null): ClientRow {
 
 const valuesOf = (p: Change) => assignments(clients, { ...p, updated_at: p.now, version: sql`version + 1` })
 
-const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions'>) => {
-  const id = sql`(SELECT id FROM ${clients} WHERE ${isClient(p)})`
+const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions' | 'isDeletion'>) => {
+  // A repeated deletion is no change: it has no version, no audit entry and no place in the feed.
+  const isMeant = p.isDeletion ? sql`${isClient(p)} AND deleted = 0` : isClient(p)
+  const id = sql`(SELECT id FROM ${clients} WHERE ${isMeant})`
   // After the change, the email may name another client, or none: the changed one is the feed's newest.
-  const isChanged = sql`changes() > 0 AND ${clients.company_id} = ${p.companyId}
-    AND ${clients.id} = (SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
-      AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
+  const newest = sql`(SELECT entity_id FROM changes WHERE company_id = ${p.companyId}
+    AND sequence = (SELECT last_change FROM companies WHERE id = ${p.companyId}))`
+  const clientId = sql`iif(changes() > 0, ${newest}, (SELECT id FROM ${clients} WHERE ${isClient(p)}))`
+  const isResult = p.emailKey ? isClient({ ...p, clientId }) : isClient(p)
   const action = p.deleted ? sql`iif(${p.deleted}, 'client.delete', 'client.update')` : 'client.update'
   return {
     ...(p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`${clients}`, isClient(p)) }),
     audit: auditEntry(p, action, id, sql`EXISTS ${id}`),
-    client: orm.update(clients).set(valuesOf(p)).where(isClient(p)),
-    result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${p.emailKey ? isChanged : isClient(p)}`),
+    client: orm.update(clients).set(valuesOf(p)).where(isMeant),
+    result: resultStatement(p, sql`SELECT ${CLIENT.row} FROM ${clients} WHERE ${isResult}`),
   }
 })
 
 /** Sets only the columns of the sent fields, so that concurrent updates of different fields are all applied. */
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const versions = versionsOf(context.ifMatch)
+  const isDeletion = fields.deleted === true && Object.keys(fields).length === 1
+  const flag = isDeletion ? 1 : undefined
   return {
-    statements: change({ ...writerOf(context), ...withClientKeys(fields), ...key, versions }),
+    statements: change({ ...writerOf(context), ...withClientKeys(fields), ...key, versions, isDeletion: flag }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
     // name another client.
     isIdempotent: 'clientId' in key && versions === undefined,
-    isDeletion: fields.deleted === true && Object.keys(fields).length === 1,
+    isDeletion,
     read: (result) => (result === null ? undefined : CLIENT.decode(result)),
   }
 }
@@ -161,7 +166,12 @@ export function replacementOf(context: RequestContext, externalId: string, sent:
 }
 
 /** Prefers a client that is not deleted among several with one email, then the lowest id. */
-function isClient({ companyId, clientId, emailKey, externalId }: Key): SQL {
+function isClient({
+  companyId,
+  clientId,
+  emailKey,
+  externalId,
+}: Omit<Key, 'clientId'> & { clientId?: Placeholder | SQL }): SQL {
   if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
   const id =
     clientId ??

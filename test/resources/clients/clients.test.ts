@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { issuesOf, mintCompany, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, send, sql } from '../../support/app.ts'
 import { idsOf } from '../../support/lists.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
@@ -277,6 +277,24 @@ describe('PATCH /clients/{id}', () => {
       expect(idsOf(found.body.data)).toContain(id)
     }
   })
+
+  it.each(['id', 'email'])(
+    'by %s, deletes it once: a repeated deletion leaves its version, the audit and the feed',
+    async (by) => {
+      const one = await mintCompany()
+      const { id } = await create({ company_name: 'Twice', email: 'twice@x.example' }, one)
+      const remove = async () => {
+        const path = `/clients/${by === 'id' ? id : 'twice@x.example'}`
+        return (await one.call('DELETE', path, undefined, { 'Idempotency-Key': crypto.randomUUID() })).body.client
+      }
+      const first = await remove()
+      expect(first).toMatchObject({ id, deleted: true, version: 2 })
+      await sql('UPDATE audit_log SET at = at - 120000 WHERE company_id = ?', one.id)
+      expect(await remove()).toEqual(first)
+      expect((await one.call('GET', '/changes')).body.data).toHaveLength(2)
+      expect(await sql('SELECT action FROM audit_log WHERE company_id = ?', one.id)).toHaveLength(2)
+    },
+  )
 
   it('hides a deleted client from the list but not by id, and restores it', async () => {
     const one = await mintCompany()
