@@ -8,7 +8,14 @@ import { recountDaily } from '../../kernel/db/quota.ts'
 import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
 import { log, nameOf } from '../../kernel/http/errors.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import { AccountingAdapter, type Grant, settingsSchema, type Tokens, tokensSchema } from './adapter.ts'
+import {
+  AccountingAdapter,
+  type Grant,
+  getDefaultTokenUrl,
+  settingsSchema,
+  type Tokens,
+  tokensSchema,
+} from './adapter.ts'
 import { deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -110,14 +117,16 @@ export class AccountingDelivery extends CompanyObject {
     // With or without a slash at its end, it is the same address.
     const base_url = integration.base_url.replace(/(?<!\/)\/+$/, '')
     const settings = { ...stored, base_url, addresses: addressPolicy(this.env) }
-    const { refresh_token: granted_with } = settings
+    // Tokens that were issued for other hosts are not sent to these, whoever has entered them.
+    const { refresh_token, token_url = getDefaultTokenUrl(base_url) } = settings
+    const granted_with = [refresh_token, new URL(base_url).origin, new URL(token_url).origin].join(' ')
     const { kv } = this.ctx.storage
     const unsaved = kv.get<string>(UNSAVED_TOKENS)
     const encrypted = unsaved ?? row?.tokens
     // Tokens cannot be decrypted without their key: at worst the company must connect again.
     const decrypted = encrypted && (await decrypt(encrypted).catch(() => null))
     const tokens = storedTokensSchema.safeParse(decrypted).data
-    const first = { refresh_token: granted_with, access_token: null, access_good_until: 0 }
+    const first = { refresh_token, access_token: null, access_good_until: 0 }
     const isUnsaved = unsaved !== undefined
     const issued = tokens?.granted_with === granted_with ? { tokens, isUnsaved } : { tokens: first }
     const grant = this.grant?.granted_with === granted_with ? this.grant : { granted_with, ...issued }

@@ -63,6 +63,15 @@ describe('the connection', () => {
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
+  it('sends its tokens to no other host, which was entered with the refresh token that they replaced', async () => {
+    const { shop, id } = await Shop.openDelivered()
+    await shop.connect({}, true, { token_url: shop.world.tokenUrl })
+    await shop.world.steer({ action: 'expire_access' })
+    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
+    expect(await shop.deliver()).toBeNull()
+    expect(await shop.statusOf(id)).toMatch(/^pending: .*invalid_grant/)
+  })
+
   it('does not use ids of another remote account', async () => {
     const shop = await Shop.open()
     const [id, removed] = [await shop.makeOrder(), await shop.makeOrder()]
