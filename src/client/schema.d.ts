@@ -72,7 +72,7 @@ export interface paths {
         post?: never;
         /**
          * Delete a client
-         * @description Hides the client, as `updateClient` with `deleted: true`, which also brings it back. Lookup works as in `readClient`.
+         * @description Hides the client, as `updateClient` with `deleted: true`, which also brings it back. A repeated deletion changes nothing. Lookup works as in `readClient`.
          *
          *     Permission: `clients:write`.
          */
@@ -162,7 +162,7 @@ export interface paths {
         post?: never;
         /**
          * Soft-delete an order
-         * @description Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.
+         * @description Soft-deletes the order and its invoice. When the company’s accounting sync is enabled, the deletion is delivered to the accounting system after the response; else `updateOrder` with `deleted` and `accounting_sync_enabled` delivers it. A second deletion returns 404.
          *
          *     Permission: `orders:write`.
          */
@@ -1197,7 +1197,7 @@ export interface components {
         /** @description The state of an order in the company’s accounting system. */
         OrderAccounting: {
             /**
-             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change with `accounting_sync_enabled` was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.
+             * @description `not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change with `accounting_sync_enabled` was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. A change of the order for which accounting sync is enabled delivers a parked or dead one again.
              * @enum {string}
              */
             status: "not_synced" | "pending" | "synced" | "parked" | "dead";

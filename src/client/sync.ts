@@ -120,7 +120,9 @@ export async function syncAttachments(client: Endpoints, options: SyncOptions): 
   const plans = planAttachments(thread.messages, stored.messages, stored.files, account_email)
   // Each later run would upload again what goes before a refused thread.
   if (new Blob([JSON.stringify(thread)]).size + plans.length * MAX_KEY_BYTES > MAX_THREAD_BYTES) {
-    throw new ApiError({ status: 413, code: 'too_large', message: 'The thread would be over 25 MiB with its keys' })
+    const details = { limit_bytes: MAX_THREAD_BYTES }
+    const message = 'The thread would be over 25 MiB with its keys'
+    throw new ApiError({ status: 413, code: 'invalid_request', message, details })
   }
   const attachments = await uploadPlanned(plans, client, orderId, { ...options, concurrency })
   const keys = attachments.map((outcome) => ('storageKey' in outcome ? outcome.storageKey : null))

@@ -128,7 +128,11 @@ describe('an interrupted run', () => {
     const crm = await openCrm(seed)
     const messages = [{ id: 'm', body_text: 'x'.repeat(26_214_300), attachments: [{ filename: 'logo.png' }] }]
     const run = syncAttachments(crm.client(), optionsFor({ thread: { messages }, loadAttachment: offline }))
-    await expect(run).rejects.toMatchObject({ status: 413, code: 'too_large' })
+    await expect(run).rejects.toMatchObject({
+      status: 413,
+      code: 'invalid_request',
+      details: { limit_bytes: 26_214_400 },
+    })
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
   })
 

@@ -29,8 +29,6 @@ const OPERATOR: Caller = { actor: 'operator', isOperator: true }
 export async function identify(request: Request, env: Env, requestId: string): Promise<Caller> {
   const identity = await readIdentity(request, env)
   if ('problem' in identity) throw await refuse(request, env, requestId, identity.problem)
-  const isWithin = await isWithinLimit(env.ADMIN_REQUESTS, identity.actor, requestId, 'admin_limiter_failed')
-  if (!isWithin) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
   // A browser sends the session with requests from every page. A read has no Origin, and an export costs much.
   const isChange = request.method !== 'GET' && request.method !== 'HEAD'
   const isForeign = !['same-origin', 'none', null].includes(request.headers.get('sec-fetch-site'))
@@ -39,6 +37,9 @@ export async function identify(request: Request, env: Env, requestId: string): P
     log('admin_refused', { request_id: requestId, problem: 'origin' })
     throw new ApiError('forbidden', { message: 'The request must be sent from the settings page of this service' })
   }
+  // Another page must not use up a person's requests.
+  const isWithin = await isWithinLimit(env.ADMIN_REQUESTS, identity.actor, requestId, 'admin_limiter_failed')
+  if (!isWithin) throw rateLimited(LIMIT_SECONDS, 'Too many requests of this caller')
   return identity
 }
 

@@ -184,7 +184,7 @@ export const published = {
       deleteClient: {
         summary: 'Delete a client',
         description:
-          'Hides the client, as `updateClient` with `deleted: true`, which also brings it back. Lookup works as in `readClient`.',
+          'Hides the client, as `updateClient` with `deleted: true`, which also brings it back. A repeated deletion changes nothing. Lookup works as in `readClient`.',
         example: { params: { id: '61' } },
       },
       putClient: {

@@ -191,7 +191,7 @@ export const published = {
     deleteOrder: {
       summary: 'Soft-delete an order',
       description:
-        'Soft-deletes the order and its invoice. When accounting sync is enabled, the deletion is delivered to the accounting system after the response. A second deletion returns 404.',
+        'Soft-deletes the order and its invoice. When the company’s accounting sync is enabled, the deletion is delivered to the accounting system after the response; else `updateOrder` with `deleted` and `accounting_sync_enabled` delivers it. A second deletion returns 404.',
       example: { params: { id: '81' } },
     },
     putInvoiceItems: {

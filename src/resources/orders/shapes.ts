@@ -93,7 +93,7 @@ const artwork = component('Artwork', 'An artwork of an order.', {
 })
 
 const ACCOUNTING_STATUS =
-  '`not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change with `accounting_sync_enabled` was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. An edit of the order delivers a parked or dead one again.'
+  '`not_synced`: nothing was ever delivered. `pending`: a delivery or its retry is due. `synced`: every change with `accounting_sync_enabled` was delivered. `parked`: a person must look at it. `dead`: the accounting system refused it, or retries ran out. A change of the order for which accounting sync is enabled delivers a parked or dead one again.'
 const accounting = component('OrderAccounting', 'The state of an order in the company’s accounting system.', {
   status: z.enum(['not_synced', 'pending', 'synced', 'parked', 'dead']).check(z.describe(ACCOUNTING_STATUS)),
   last_error: z.nullable(z.string()).check(z.describe('Why the last attempt failed; null when none is outstanding.')),

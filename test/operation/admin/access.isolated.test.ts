@@ -77,10 +77,13 @@ describe('a person', () => {
     ['same-site', 403],
     ['same-origin', 200],
     ['none', 200],
-  ])('reads for a page that the browser calls %s: %d', async (site, expected) => {
+  ])('reads for a page that the browser calls %s: %d, counted only where it is allowed', async (site, expected) => {
     const headers = { ...(await asOwner()), 'sec-fetch-site': site }
     const sent = adminRequest('GET', `/companies/${company.id}/members`, undefined, headers)
-    expect((await adminSend(sent, access.bindings)).status).toBe(expected)
+    const counted: string[] = []
+    const ADMIN_REQUESTS = { limit: async ({ key }: { key: string }) => ({ success: counted.push(key) > 0 }) }
+    expect((await adminSend(sent, { ...access.bindings, ADMIN_REQUESTS })).status).toBe(expected)
+    expect(counted).toHaveLength(expected === 200 ? 1 : 0)
   })
 })
 

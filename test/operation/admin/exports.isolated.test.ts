@@ -327,7 +327,7 @@ describe('the export of a company', () => {
     expect(file.orders?.map(({ invoice }) => invoice?.items?.map((item) => item.title))).toEqual([['new']])
   })
 
-  it('goes on in further requests behind the last line', async () => {
+  it('goes on in further requests behind the last line, each in the audit trail', async () => {
     const { id } = await mintCompany()
     await sql(
       `WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 30000)
@@ -338,6 +338,8 @@ describe('the export of a company', () => {
     const taxes = lines.map((line) => JSON.parse(line)).filter(({ type }) => type === 'taxes')
     expect(taxes).toHaveLength(30_000)
     expect(new Set(taxes.map(({ data }) => data.id)).size).toBe(30_000)
+    const entries = (await adminCall('GET', `/companies/${id}/audit`)).body.data
+    expect(entries.filter(({ action }: { action: string }) => action === 'companies.export').length).toBeGreaterThan(1)
     const first = (await readPart(id)).trimEnd().split('\n').at(-1) ?? ''
     expect(JSON.parse(first)).toEqual({ type: 'next', data: { cursor: expect.any(String) } })
     const foreign = await mintCompany()

@@ -84,7 +84,7 @@ export const routes = [
     const position = cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
     if (context.isHead) return new Response(null, { headers: HEADERS })
     const started = adminEntry(context, 'companies.export', context.companyId)
-    if (cursor === undefined) await context.directory.write([started])
+    await context.directory.write([started])
     // A write to the runtime's own stream resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
     context.waitUntil(send(context, writable.getWriter(), position))
