@@ -1,8 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import * as z from 'zod/mini'
+import { parseJson } from '../client/transport.ts'
 import { isLoopback } from '../kernel/http/outbound.ts'
 import { type AdminApi, openAdminApi, type Service } from './admin-api.ts'
 import { type Argument, CommandError, onlyOne, resolvePath } from './command.ts'
@@ -102,7 +104,8 @@ export async function claimState(state: string): Promise<Claim | { url: string }
   for (;;) {
     const claim = tryToClaim(state, file)
     if (claim) return claim
-    const user = readRecord(file)
+    // It may have been removed, or is just being written.
+    const { data: user } = record.safeParse(parseJson(await readFile(file, 'utf8').catch(() => '')))
     if (user?.url !== undefined && (await responds(user.url))) return { url: user.url }
     if (Date.now() - start > PATIENCE_MS) {
       const name = user?.url === undefined ? 'Another process' : `${user.url}, which does not respond,`
@@ -134,21 +137,8 @@ function tryToClaim(state: string, file: string) {
   return { publish, release }
 }
 
-function readRecord(file: string): z.output<typeof record> | null {
-  try {
-    return record.parse(JSON.parse(readFileSync(file, 'utf8')))
-  } catch {
-    // It has been removed, or is just being written.
-    return null
-  }
-}
-
+/** Whether anything serves this address. */
 async function responds(url: string): Promise<boolean> {
-  try {
-    const { body } = await fetch(`${url}/health/live`, { signal: AbortSignal.timeout(5_000) })
-    await body?.cancel()
-    return true
-  } catch {
-    return false
-  }
+  const request = { method: 'HEAD', signal: AbortSignal.timeout(5_000) }
+  return (await fetch(`${url}/health/live`, request).catch(() => null)) !== null
 }
