@@ -1,16 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
-import {
-  type Argument,
-  CommandError,
-  command,
-  flag,
-  onlyOne,
-  readValue,
-  required,
-  runCommand,
-  TEXT,
-} from './command.ts'
+import { type Argument, CommandError, command, flag, onlyOne, required, runCommand, TEXT } from './command.ts'
 import { type Account, CONFIG, openAccount, readEnvironment, writeConfig } from './wrangler.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
@@ -34,13 +24,14 @@ STORAGE_ACCESS_KEY_ID and STORAGE_SECRET_ACCESS_KEY of an R2 API token; CREDENTI
 to be generated.`
 
 const oneOf = (names: string[]) => z.enum(names, `must be one of ${names.join(', ')}`)
+const HINT = required('--location HINT', oneOf(LOCATIONS))
+const JURISDICTION = required('--jurisdiction NAME', oneOf(JURISDICTIONS))
 const LOCATION: Argument<{ location: string | null; jurisdiction: string | null }> = {
-  usage: '--location HINT | --jurisdiction NAME',
-  read: (given) => {
-    const isHint = onlyOne(given)?.name === '--location'
-    const name = readValue(oneOf(isHint ? LOCATIONS : JURISDICTIONS), given.at(-1))
-    return { location: isHint ? name : null, jurisdiction: isHint ? null : name }
-  },
+  usage: `${HINT.usage} | ${JURISDICTION.usage}`,
+  read: (given) =>
+    onlyOne(given)?.name === '--location'
+      ? { location: HINT.read(given), jurisdiction: null }
+      : { location: null, jurisdiction: JURISDICTION.read(given) },
 }
 const SECRETS = {
   CREDENTIALS_KEY: /^[A-Za-z0-9+/]{43}=?(,[A-Za-z0-9+/]{43}=?)*$/,
