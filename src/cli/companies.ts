@@ -86,7 +86,7 @@ await runCommand('companies', HELP, {
   'remove-member': request({
     contract: api.deleteMember,
     arguments: { company_id: ID, email: EMAIL },
-    missing: '{email} is not a member of company {company_id}.',
+    missing: ({ email, company_id }) => `${email} is not a member of company ${company_id}.`,
     print: ({ email }, { company_id }) => `${email} is no longer a member of company ${company_id}.`,
   }),
   create: request({
@@ -114,7 +114,8 @@ await runCommand('companies', HELP, {
     // To the millisecond: a time without its fraction, given to `restore`, is before the backup.
     print: ({ data }) => data.map(({ at }) => at).join('\n') || 'No backups.',
   }),
-  restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, restore, { missing: '' }),
+  // Not as `company_id`: what it may not find is a backup.
+  restore: operation({ id: ID, from: required('--from DATE', TEXT) }, restore),
   recover: operation({}, recover),
   'resume-deliveries': operation({ company_id: optional('ID', idText) }, async (service, { company_id: given }) => {
     const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
@@ -206,7 +207,7 @@ async function* readExport(service: Connection, company_id: number): AsyncGenera
   } while (cursor !== undefined)
 }
 
-async function restore(service: Connection, { company_id, from }: OfCompany & { from: string }) {
+async function restore(service: Connection, { id: company_id, from }: { id: number; from: string }) {
   const request = { params: { company_id }, body: { from }, isRepeatable: true } as const
   let progress = await service.call(databases.restoreCompany, request)
   while (!progress.done) progress = await service.call(databases.restoreCompany, request)

@@ -18,15 +18,12 @@ type Fitting<C extends Contract, A extends Arguments> = {
 interface Row<C extends Contract, A extends Arguments> {
   contract: C
   arguments: A & Fitting<C, A>
-  /** Finds the company: a list that takes the first argument, an id unique in the deployment, and the error if none. */
-  find?: { list: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }; missing: string }
+  /** Finds the company: a list of all companies that takes the first argument, a unique id. */
+  find?: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }
   /** @returns why the arguments do not fit together */
   check?: ((values: Values<A>) => string | false) | undefined
-  /**
-   * The error where the service responds 404. `{name}` stands for an argument, and an empty text for the service's own
-   * message. A command with a company says by default that it does not exist.
-   */
-  missing?: string | undefined
+  /** @returns the error where the service responds 404: by default that the `company_id` does not exist, or its own */
+  missing?: ((values: Values<A>) => string) | undefined
 }
 
 export function request<C extends Contract, A extends Arguments>(
@@ -63,15 +60,14 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  given: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
+  { check, missing }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
-  const { check, missing = 'company_id' in described ? 'There is no company {company_id}.' : '' } = given
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
     const refusal = check?.(values)
     if (refusal) throw new CommandError(refusal)
     await using service = await connect(z.object({ target: z.custom<Target>() }).parse(values).target)
-    await run(service, values).catch((error: unknown) => throwExplained(error, described, missing, values))
+    await run(service, values).catch((error: unknown) => throwExplained(error, described, values, missing?.(values)))
   })
 }
 
@@ -82,14 +78,14 @@ function toCommand<C extends Contract, A extends Arguments>(
   const send = async (service: Connection, values: Values<A>) => {
     if (!find) return run(service, toRequest(contract, values), values)
     const [id] = Object.values(values)
-    const { data } = await service.call(find.list, { query: { id: String(id) } })
-    if (!data[0]) throw new CommandError(fillIn(find.missing, values))
+    const { data } = await service.call(find, { query: { id: String(id) } })
+    if (!data[0]) throw new ApiError({ status: 404, code: 'not_found', message: 'It does not exist.' })
     await run(service, toRequest(contract, { ...values, company_id: data[0].company_id }), values)
   }
   return operation(described, send, { check, missing })
 }
 
-function toRequest<C extends Contract>({ path, method, body }: C, values: Record<string, unknown>): RequestOf<C> {
+function toRequest<C extends Contract>({ path, method, body }: C, values: Values<Arguments>): RequestOf<C> {
   const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
   const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
   // The service validates them.
@@ -100,14 +96,11 @@ function toRequest<C extends Contract>({ path, method, body }: C, values: Record
   return request
 }
 
-function fillIn(text: string, values: Record<string, unknown>): string {
-  return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name]))
-}
-
 /** For `catch`. An error response in the words of the command line. */
-function throwExplained(error: unknown, described: Arguments, missing: string, values: Record<string, unknown>): never {
+function throwExplained(error: unknown, described: Arguments, values: Values<Arguments>, missing?: string): never {
   if (!(error instanceof ApiError)) throw error
-  if (error.status === 404 && missing) throw new CommandError(fillIn(missing, values))
+  const noCompany = 'company_id' in described ? `There is no company ${values.company_id}.` : error.message
+  if (error.status === 404) throw new CommandError(missing ?? noCompany)
   const [issue] = error.issues
   const argument = issue && described[issue.path]
   if (!argument) throw error

@@ -63,8 +63,9 @@ await runCommand('tokens', HELP, {
   }),
   rotate: request({
     contract: api.rotateToken,
-    find: { list: api.listAllTokens, missing: 'There is no token {token_id}.' },
     arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
+    find: api.listAllTokens,
+    missing: ({ token_id }) => `There is no token ${token_id}.`,
     print: ({ token }) => token,
   }),
   revoke: operation({ token_id: ID }, async (service, { token_id }) => {

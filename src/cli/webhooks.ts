@@ -37,7 +37,10 @@ const ENABLED: Argument<boolean | undefined> = {
 const EVENTS = someOf('--events', EVENT_TYPES)
 const FROM = required('--from TIME', time(0, EXAMPLE))
 const TO = required('--to TIME', time(DAY_MS, EXAMPLE))
-const ofEndpoint = { find: { list: api.listAllWebhooks, missing: "There is no endpoint '{endpoint_id}'." } }
+const ofEndpoint = {
+  find: api.listAllWebhooks,
+  missing: ({ endpoint_id }: { endpoint_id: string }) => `There is no endpoint '${endpoint_id}'.`,
+}
 
 await runCommand('webhooks', HELP, {
   create: request({
