@@ -170,17 +170,12 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
 
 /** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */
 async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
+  const file = ReadableStream.from(createReadStream(resolvePath(name), { highWaterMark: 1_048_576 }))
   let rest = ''
-  try {
-    const decoder = new TextDecoder('utf-8', { fatal: true })
-    for await (const bytes of createReadStream(resolvePath(name), { highWaterMark: 1_048_576 })) {
-      const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
-      rest = lines.pop() ?? ''
-      yield* lines
-    }
-    rest += decoder.decode()
-  } catch (error) {
-    throwUnreadable(name, error)
+  for await (const text of file.pipeThrough(new TextDecoderStream('utf-8', { fatal: true }))) {
+    const lines = (rest + text).split('\n')
+    rest = lines.pop() ?? ''
+    yield* lines
   }
   if (rest !== '') yield rest
 }
