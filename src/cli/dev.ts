@@ -50,15 +50,14 @@ async function serve(port: number, state: string, { integrations }: Simulators, 
   // Standard output is for this command's own messages.
   for (const output of [wrangler.stdout, wrangler.stderr]) output?.pipe(process.stderr, { end: false })
   const ended = once(wrangler, 'close')
-  const stopped = once(stop, 'abort')
+  const over = Promise.race([ended, once(stop, 'abort')]).then(() => null)
   try {
-    const isServing = once(wrangler, 'message').then(() => true)
-    if (await Promise.race([isServing, ended.then(() => false), stopped.then(() => false)])) {
+    if (await Promise.race([once(wrangler, 'message'), over])) {
       const sample = await prepareSample({ url, token: readDevVars().ADMIN_TOKEN }, integrations)
       claim.publish(url)
       announce(url, sample)
       runSchedule(url)
-      await Promise.race([ended, stopped])
+      await over
     }
     if (!stop.aborted) process.exitCode = wrangler.exitCode || 1
   } finally {
