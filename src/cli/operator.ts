@@ -85,14 +85,10 @@ function toCommand<C extends Contract, A extends Arguments>(
   return operation(described, send, { check, missing })
 }
 
-function toRequest<C extends Contract>({ path, method, body }: C, values: Values<Arguments>): RequestOf<C> {
-  const given = Object.entries(values).filter(([name, value]) => name !== 'target' && value !== undefined)
-  const { true: params = [], false: fields = [] } = Object.groupBy(given, ([name]) => `${path.includes(`{${name}}`)}`)
+function toRequest<C extends Contract>({ path, body }: C, values: Values<Arguments>): RequestOf<C> {
+  const fields = Object.entries(values).filter(([name]) => name !== 'target' && !path.includes(`{${name}}`))
   // The service validates them.
-  const request: object = {
-    params: Object.fromEntries(params),
-    ...((body || method === 'GET') && { [body ? 'body' : 'query']: Object.fromEntries(fields) }),
-  }
+  const request: object = { params: values, [body ? 'body' : 'query']: Object.fromEntries(fields) }
   return request
 }
 
