@@ -1,4 +1,3 @@
-import { mkdirSync } from 'node:fs'
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
 import { readState } from './target.ts'
@@ -19,7 +18,6 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
   }
   const { d1_databases } = env === undefined ? readConfiguration(config) : readEnvironment(config, env)
   const state = readState(directory, true)
-  if (env === undefined) mkdirSync(state, { recursive: true })
   const where = env === undefined ? ['--local', '--persist-to', state] : ['--remote', '--env', env]
   const databases = d1_databases.map(({ binding }) => binding).filter((name) => DATABASE_BINDING.test(name))
   // The directory comes last: by its schema a Worker knows that it may work.
