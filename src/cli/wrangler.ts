@@ -20,12 +20,12 @@ const END_WITH_PARENT = `data:text/javascript,${encodeURIComponent(`
 
 const SETTINGS = { WRANGLER_SEND_METRICS: 'false', WRANGLER_HIDE_BANNER: 'true', FORCE_COLOR: '0' }
 
-/** Starts wrangler with piped output. It ends when this process ends. `wrangler dev` sends a message when it serves. */
-export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore'): ChildProcess {
+/** Starts wrangler with piped input and output. It ends when this process ends. `wrangler dev` sends a message when it serves. */
+export function spawnWrangler(args: string[]): ChildProcess {
   const script = `${PROJECT_ROOT}node_modules/wrangler/bin/wrangler.js`
   return spawn(process.execPath, ['--import', END_WITH_PARENT, script, ...args], {
     cwd: PROJECT_ROOT,
-    stdio: [input, 'pipe', 'pipe', 'ipc'],
+    stdio: ['pipe', 'pipe', 'pipe', 'ipc'],
     // CLOUDFLARE_ENV would choose an environment where no argument does.
     env: { ...process.env, ...SETTINGS, CLOUDFLARE_ENV: undefined },
   })
@@ -33,7 +33,7 @@ export function spawnWrangler(args: string[], input: 'ignore' | 'pipe' = 'ignore
 
 /** Runs wrangler and returns its output. @throws CommandError with its message and those of the account's API */
 export async function runWrangler(args: string[], input?: string): Promise<string> {
-  const child = spawnWrangler(args, input === undefined ? 'ignore' : 'pipe')
+  const child = spawnWrangler(args)
   // A wrangler that fails may not read it.
   child.stdin?.on('error', () => undefined).end(input)
   const outputs = [child.stdout, child.stderr].map((output) => (output ? readText(output) : ''))
