@@ -21,13 +21,10 @@ export async function readSeedFile(path: string, name: string): Promise<SeedInpu
   const decoder = new TextDecoder('utf-8', { fatal: true })
   const read = readFile(path).then((bytes) => decoder.decode(bytes))
   const text = await read.catch((error) => throwUnreadable(name, error))
-  let value: SeedInput
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
+  const value: SeedInput = await Promise.try(JSON.parse, text).catch((error: unknown) => {
     // Its message quotes the file, which may hold credentials.
     throw new CommandError(`${name}: ${describeSyntaxError(text, error)}`)
-  }
+  })
   checkSeed(value, name, text)
   return value
 }
