@@ -51,18 +51,9 @@ describe('names', () => {
   })
 
   it.each([
-    ['image/png', 'image/png'],
-    ['application/vnd.x+json', 'application/vnd.x+json'],
     [' text/plain; charset=utf-8 ', 'text/plain; charset=utf-8'],
-    ['application/pdf;\r\n name="a.pdf"', undefined],
     ['image/png\r\nX-Other: 1', undefined],
-    ['png', undefined],
-    ['', undefined],
     [null, undefined],
-    [`a/${'b'.repeat(300)}`, undefined],
-    [`a/${'b'.repeat(128)}`, undefined],
-    ['application/.pdf', undefined],
-    ['_x/y', undefined],
   ])('%j is sent as content type %j', (mimeType, expected) => {
     expect(toContentType(mimeType)).toBe(expected)
   })

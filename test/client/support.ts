@@ -19,16 +19,19 @@ export interface CrmSnapshot {
 }
 
 /** A fake API for one test: seeded, given faults and inspected over HTTP. Delays are recorded instead of waited for. */
-export async function openCrm(seed: Record<string, unknown> = {}) {
+export async function openCrm(seed: Record<string, unknown> = {}, ...faults: Fault[]) {
   const base = `${inject('crmApiUrl')}/t/${crypto.randomUUID()}`
   const waits: number[] = []
+  const client = (options: Partial<ClientOptions> = {}) =>
+    createClient({ baseUrl: base, token: TOKEN, sleep: async (delayMs) => void waits.push(delayMs), ...options })
   await put(`${base}/seed`, { base, ...seed })
+  if (faults.length > 0) await spoil(base, ...faults)
 
   return {
     base,
     waits,
-    client: (options: Partial<ClientOptions> = {}) =>
-      createClient({ baseUrl: base, token: TOKEN, sleep: async (delayMs) => void waits.push(delayMs), ...options }),
+    client,
+    api: client(),
     spoil: (...faults: Fault[]) => spoil(base, ...faults),
     seed: (more: Record<string, unknown>) => put(`${base}/seed`, more),
     look: async (): Promise<CrmSnapshot> => {
@@ -45,8 +48,13 @@ export const clientWith = (fetch: ClientOptions['fetch'], options: Partial<Clien
   createClient({ baseUrl: 'http://127.0.0.1', token: TOKEN, fetch, ...options })
 
 /** `METHOD /path?query` of every call so far. */
-export async function listLines(crm: Crm): Promise<string[]> {
+export async function listLines(crm: Pick<Crm, 'look'>): Promise<string[]> {
   return (await crm.look()).calls.map(({ method, path }) => `${method} ${path.replace(/\?signature=.*/, '')}`)
+}
+
+/** A header of every call so far. */
+export async function headersOf(crm: Pick<Crm, 'look'>, name: string) {
+  return (await crm.look()).calls.map(({ headers }) => headers[name])
 }
 
 async function put(url: string, body: unknown): Promise<void> {

@@ -2,7 +2,18 @@ import { describe, expect, it } from 'vitest'
 import type { Attachment, Message } from '../../src/client/index.ts'
 import { MAX_FILE_BYTES, syncAttachments } from '../../src/client/index.ts'
 import { type Crm, listLines, openCrm } from './support.ts'
-import { bytesOf, context, FOLDER, offline, openSynced, optionsFor, readEnd, readMessages, seed } from './thread.ts'
+import {
+  bytesOf,
+  context,
+  FOLDER,
+  offline,
+  openSynced,
+  optionsFor,
+  readEnd,
+  readMessages,
+  seed,
+  sync,
+} from './thread.ts'
 
 describe('the failure of one attachment', () => {
   it('is reported, and the others are stored', async () => {
@@ -21,10 +32,7 @@ describe('the failure of one attachment', () => {
       if (filename === 'gone.png') throw new Error('not in the mailbox')
       return filename === 'surprise.zip' ? sized(MAX_FILE_BYTES + 1) : new TextEncoder().encode('good')
     }
-    const result = await syncAttachments(
-      crm.client(),
-      optionsFor({ thread: { messages: [{ id: 'm', attachments }] }, loadAttachment }),
-    )
+    const result = await sync(crm, { thread: { messages: [{ id: 'm', attachments }] }, loadAttachment })
     expect(result).toMatchObject({
       attachments: [
         { status: 'too_large', sizeBytes: MAX_FILE_BYTES + 1 },
@@ -46,21 +54,20 @@ describe('the failure of one attachment', () => {
   it('preserves the key of an earlier order', async () => {
     const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
-    await syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))
+    await sync(crm, { loadAttachment: offline })
     const stored = await readMessages(crm)
     expect(stored[0]?.attachments?.[0]?.storage_key).toBe(`${FOLDER}/logo.png`)
   })
 
   it('requests a new URL once when one has expired', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ match: '^PUT /upload', status: 403, body: '<Error><Code>AccessDenied</Code></Error>' })
-    const result = await syncAttachments(crm.client(), optionsFor())
+    const body = '<Error><Code>AccessDenied</Code></Error>'
+    const crm = await openCrm(seed, { match: '^PUT /upload', status: 403, body })
+    const result = await sync(crm)
     expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'uploaded' }) })
     expect((await listLines(crm)).filter((line) => line.includes('presign'))).toHaveLength(4)
 
-    const other = await openCrm(seed)
-    await other.spoil({ match: '^PUT /upload', status: 403, times: -1 })
-    const failed = await syncAttachments(other.client(), optionsFor())
+    const other = await openCrm(seed, { match: '^PUT /upload', status: 403, times: -1 })
+    const failed = await sync(other)
     expect(failed).toMatchObject({ attachments: Array(3).fill({ status: 'failed', error: { status: 403 } }) })
     expect((await listLines(other)).filter((line) => line.includes('presign'))).toHaveLength(6)
   })
@@ -69,7 +76,7 @@ describe('the failure of one attachment', () => {
     const crm = await openCrm(seed)
     // Responds as if it had stored the bytes.
     await crm.spoil({ match: '^PUT /upload.*quote', status: 200 })
-    const result = await syncAttachments(crm.client(), optionsFor({ verify: true }))
+    const result = await sync(crm, { verify: true })
     expect(result).toMatchObject({ missingKeys: [`${FOLDER}/quote (1).pdf`] })
   })
 })
@@ -79,7 +86,7 @@ describe('an interrupted run', () => {
     'at any step, %s, and a second run store every attachment, with at most one unused file of each',
     async (when) => {
       const whole = await openCrm(seed)
-      await syncAttachments(whole.client(), optionsFor({ concurrency: 1 }))
+      await sync(whole, { concurrency: 1 })
       const expected = await readContents(whole)
       const steps = (await listLines(whole)).length
       expect(steps).toBe(10)
@@ -102,7 +109,7 @@ describe('an interrupted run', () => {
         })
         const run = syncAttachments(client, optionsFor({ concurrency: 1, signal: crash.signal }))
         await expect(run).rejects.toThrow('crash')
-        await syncAttachments(crm.client(), optionsFor())
+        await sync(crm)
         expect(await readContents(crm), `after step ${step}`).toEqual(expected)
         expect(Object.keys((await readEnd(crm)).files).length).toBeLessThanOrEqual(6)
       }
@@ -118,7 +125,7 @@ describe('an interrupted run', () => {
       stop.abort(new Error('window closed'))
       return new Blob([bytesOf(message, attachment)])
     }
-    const run = syncAttachments(crm.client(), optionsFor({ concurrency: 1, loadAttachment, signal: stop.signal }))
+    const run = sync(crm, { concurrency: 1, loadAttachment, signal: stop.signal })
     await expect(run).rejects.toThrow('window closed')
     expect(loaded).toEqual(['logo.png'])
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
@@ -127,7 +134,7 @@ describe('an interrupted run', () => {
   it('rejects before any upload for a thread that is too large with its keys', async () => {
     const crm = await openCrm(seed)
     const messages = [{ id: 'm', body_text: 'x'.repeat(26_214_300), attachments: [{ filename: 'logo.png' }] }]
-    const run = syncAttachments(crm.client(), optionsFor({ thread: { messages }, loadAttachment: offline }))
+    const run = sync(crm, { thread: { messages }, loadAttachment: offline })
     await expect(run).rejects.toMatchObject({
       status: 413,
       code: 'invalid_request',
@@ -137,15 +144,14 @@ describe('an interrupted run', () => {
   })
 
   it('rejects when the thread cannot be stored', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ match: '^PUT /api', status: 500, times: -1 })
-    await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ status: 500 })
+    const crm = await openCrm(seed, { match: '^PUT /api', status: 500, times: -1 })
+    await expect(sync(crm)).rejects.toMatchObject({ status: 500 })
   })
 
   it('loses no stored key to the 404 of a proxy', async () => {
     const { crm, before } = await openSynced()
     await crm.spoil({ match: '^GET .*/email-threads/', status: 404, body: '<html>' })
-    await expect(syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))).rejects.toMatchObject({
+    await expect(sync(crm, { loadAttachment: offline })).rejects.toMatchObject({
       status: 404,
     })
     expect(await readEnd(crm)).toEqual(before)

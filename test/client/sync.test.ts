@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { listStorageKeys } from '../../src/client/attachments.ts'
 import type { Message, SyncProgress } from '../../src/client/index.ts'
-import { syncAttachments } from '../../src/client/index.ts'
 import { listLines, openCrm, THREAD_ID } from './support.ts'
 import {
   context,
@@ -10,16 +9,16 @@ import {
   offline,
   openSynced,
   openThread,
-  optionsFor,
   readEnd,
   readMessages,
   seed,
+  sync,
 } from './thread.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {
     const crm = await openCrm(seed)
-    const result = await syncAttachments(crm.client(), optionsFor({ concurrency: 1, verify: true }))
+    const result = await sync(crm, { concurrency: 1, verify: true })
     const marked = expect.stringMatching(/\/logo~[0-9a-f]{16}\.png$/)
     expect(result).toMatchObject({
       status: 'stored',
@@ -67,7 +66,7 @@ describe('a run', () => {
 
   it('uploads nothing the second time, with the same result', async () => {
     const { crm, before } = await openSynced()
-    const result = await syncAttachments(crm.client(), optionsFor({ loadAttachment: offline }))
+    const result = await sync(crm, { loadAttachment: offline })
     expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'already_stored' }) })
     expect(await readEnd(crm)).toEqual(before)
   })
@@ -76,7 +75,7 @@ describe('a run', () => {
     const { crm, before } = await openSynced()
     const { [`${FOLDER}/logo.png`]: _gone, ...files } = before.files
     await crm.seed({ files })
-    const result = await syncAttachments(crm.client(), optionsFor())
+    const result = await sync(crm)
     expect(result).toMatchObject({ attachments: [{ status: 'uploaded' }, { status: 'already_stored' }, {}] })
     expect(await readEnd(crm)).toEqual(before)
   })
@@ -84,7 +83,7 @@ describe('a run', () => {
   it('uploads nothing if the listing of files is cut: a new name could be that of a file which is not listed', async () => {
     const { crm, before } = await openSynced()
     await crm.seed({ truncated: true })
-    await expect(syncAttachments(crm.client(), optionsFor())).rejects.toMatchObject({ code: 'unexpected_answer' })
+    await expect(sync(crm)).rejects.toMatchObject({ code: 'unexpected_answer' })
     expect(await readEnd(crm)).toEqual(before)
   })
 
@@ -94,14 +93,14 @@ describe('a run', () => {
       await crm.seed({ truncated: true })
       return new Blob(['x'])
     }
-    const result = await syncAttachments(crm.client(), optionsFor({ verify: true, loadAttachment }))
+    const result = await sync(crm, { verify: true, loadAttachment })
     expect(result).toMatchObject({ attachments: Array(3).fill({ status: 'uploaded' }), missingKeys: null })
   })
 
   it('uploads to the new order when the thread moved to another', async () => {
     const { crm } = await openSynced()
     await crm.seed({ contexts: context({ selected_order_id: '13' }) })
-    const result = await syncAttachments(crm.client(), optionsFor())
+    const result = await sync(crm)
     expect(result).toMatchObject({ orderId: '13', attachments: Array(3).fill({ status: 'uploaded' }) })
     expect(JSON.stringify(await openThread(crm))).not.toContain('orders/1/12/')
   })
@@ -112,7 +111,7 @@ describe('a run', () => {
     for (const status of ['uploaded', 'already_stored']) {
       for (const accountEmail of mailboxes) {
         const loadAttachment = () => new Blob([accountEmail])
-        const result = await syncAttachments(crm.client(), optionsFor({ accountEmail, loadAttachment }))
+        const result = await sync(crm, { accountEmail, loadAttachment })
         expect(result).toMatchObject({ attachments: Array(3).fill({ status }) })
       }
     }
@@ -125,7 +124,7 @@ describe('a run', () => {
 
   it('stores a thread without attachments', async () => {
     const crm = await openCrm(seed)
-    const result = await syncAttachments(crm.client(), optionsFor({ thread: { messages: [] } }))
+    const result = await sync(crm, { thread: { messages: [] } })
     expect(result).toMatchObject({ status: 'stored', attachments: [], emailThread: { message_count: 0 } })
   })
 })
@@ -139,11 +138,11 @@ describe('a thread is skipped without a write, or with storeThread always with t
     ['storage_not_configured', { storageConfigured: false }],
   ])('with %s', async (reason, more) => {
     const crm = await openCrm({ ...seed, ...more })
-    const result = await syncAttachments(crm.client(), optionsFor())
+    const result = await sync(crm)
     expect(result).toEqual({ status: 'skipped', reason, emailThread: null })
     expect((await listLines(crm)).filter((line) => !line.startsWith('GET'))).toEqual([])
 
-    const stored = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    const stored = await sync(crm, { storeThread: 'always' })
     expect(stored).toMatchObject({ status: 'skipped', reason, emailThread: { message_count: 3 } })
     expect(await openThread(crm)).toMatchObject({ subject: 'Shirts', messages })
     expect((await listLines(crm)).filter((line) => !/^GET|^PUT \/api/.test(line))).toEqual([])
@@ -152,12 +151,12 @@ describe('a thread is skipped without a write, or with storeThread always with t
   it('with storeThread always it keeps the keys of an earlier order, and is linked later', async () => {
     const { crm, before } = await openSynced()
     await crm.seed({ contexts: {} })
-    const result = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    const result = await sync(crm, { storeThread: 'always' })
     expect(result).toMatchObject({ status: 'skipped', reason: 'no_context' })
     expect(await readEnd(crm)).toEqual(before)
 
     await crm.seed({ contexts: context() })
-    const linked = await syncAttachments(crm.client(), optionsFor({ storeThread: 'always' }))
+    const linked = await sync(crm, { storeThread: 'always' })
     expect(linked).toMatchObject({ status: 'stored', attachments: Array(3).fill({ status: 'already_stored' }) })
   })
 })
@@ -173,11 +172,11 @@ describe('a thread whose attachments have other ids each time that its mailbox i
   it('keeps its keys with storeThread always, and when an upload fails', async () => {
     const { crm } = await openSynced({ thread: thread('a1') })
     await crm.seed({ contexts: {} })
-    await syncAttachments(crm.client(), optionsFor({ thread: thread('b1'), storeThread: 'always' }))
+    await sync(crm, { thread: thread('b1'), storeThread: 'always' })
     expect(await readMessages(crm)).toEqual(stored('b1'))
 
     await crm.seed({ contexts: context(), files: {} })
-    await syncAttachments(crm.client(), optionsFor({ thread: thread('c1'), loadAttachment: offline }))
+    await sync(crm, { thread: thread('c1'), loadAttachment: offline })
     expect(await readMessages(crm)).toEqual(stored('c1'))
   })
 })
@@ -190,21 +189,18 @@ describe('concurrency', () => {
     const crm = await openCrm({ ...seed, uploadDelayMs: 40 })
     let held = 0
     let mostHeld = 0
-    await syncAttachments(
-      crm.client(),
-      optionsFor({
-        thread,
-        concurrency,
-        loadAttachment: () => {
-          held += 1
-          mostHeld = Math.max(mostHeld, held)
-          return new Blob(['x'])
-        },
-        onProgress: ({ phase }) => {
-          if (phase === 'finished') held -= 1
-        },
-      }),
-    )
+    await sync(crm, {
+      thread,
+      concurrency,
+      loadAttachment: () => {
+        held += 1
+        mostHeld = Math.max(mostHeld, held)
+        return new Blob(['x'])
+      },
+      onProgress: ({ phase }) => {
+        if (phase === 'finished') held -= 1
+      },
+    })
     const { state } = await crm.look()
     expect(state.uploadsAtOnce).toBe(concurrency)
     expect(mostHeld).toBe(concurrency)
@@ -213,13 +209,12 @@ describe('concurrency', () => {
 
   it.each([0, -1, 1.5, Number.NaN])('of %d is rejected', async (concurrency) => {
     const crm = await openCrm(seed)
-    await expect(syncAttachments(crm.client(), optionsFor({ concurrency }))).rejects.toThrow(RangeError)
+    await expect(sync(crm, { concurrency })).rejects.toThrow(RangeError)
   })
 
   it('continues after a rate limit', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ match: 'presign', status: 429, headers: { 'retry-after': '3' }, times: 4 })
-    const result = await syncAttachments(crm.client(), optionsFor({ thread }))
+    const crm = await openCrm(seed, { match: 'presign', status: 429, headers: { 'retry-after': '3' }, times: 4 })
+    const result = await sync(crm, { thread })
     expect(result).toMatchObject({ attachments: Array(12).fill({ status: 'uploaded' }) })
     expect(crm.waits).toEqual([3000, 3000, 3000, 3000])
   })
@@ -229,7 +224,7 @@ describe('progress', () => {
   it('reports loading, uploading and finished for each, in this order', async () => {
     const crm = await openCrm(seed)
     const seen: SyncProgress[] = []
-    await syncAttachments(crm.client(), optionsFor({ onProgress: (progress) => seen.push(progress), concurrency: 2 }))
+    await sync(crm, { onProgress: (progress) => seen.push(progress), concurrency: 2 })
     const ofFirst = seen.filter(({ messageIndex }) => messageIndex === 0)
     expect(ofFirst.map(({ phase, sentBytes, totalBytes }) => [phase, sentBytes, totalBytes])).toEqual([
       ['loading', 0, null],
@@ -251,7 +246,7 @@ describe('progress', () => {
     const onProgress = (progress: SyncProgress) => {
       if (progress.phase === phase) throw new Error('bad callback')
     }
-    await expect(syncAttachments(crm.client(), optionsFor({ onProgress }))).rejects.toThrow('bad callback')
+    await expect(sync(crm, { onProgress })).rejects.toThrow('bad callback')
     expect(await openThread(crm)).toBeUndefined()
   })
 })

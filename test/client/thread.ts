@@ -27,6 +27,9 @@ export function optionsFor(more: Partial<SyncOptions> = {}): SyncOptions {
   }
 }
 
+export const sync = (crm: Pick<Crm, 'api'>, more: Partial<SyncOptions> = {}) =>
+  syncAttachments(crm.api, optionsFor(more))
+
 export function bytesOf(message: Message, attachment: Attachment): string {
   return `${message.id} ${attachment.filename}`
 }
@@ -48,7 +51,7 @@ export async function readMessages(crm: Crm): Promise<Message[]> {
 /** Runs a sync once. @returns the API, and the threads and files that it stores then */
 export async function openSynced(options: Partial<SyncOptions> = {}) {
   const crm = await openCrm(seed)
-  await syncAttachments(crm.client(), optionsFor(options))
+  await sync(crm, options)
   return { crm, before: await readEnd(crm) }
 }
 

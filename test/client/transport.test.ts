@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { readRetryAfter } from '../../src/client/errors.ts'
 import { type ApiClient, ApiError, type ClientOptions, createClient } from '../../src/client/index.ts'
 import type { Fault } from '../../src/simulators/kit.ts'
-import { clientWith, listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
+import { clientWith, headersOf, listLines, openCrm, THREAD_ID, TOKEN } from './support.ts'
 
 const account_email = 'sales@shop.example'
 const seed = { clients: [{ id: 1, company_name: 'Oak' }], orders: [{ id: 12 }] }
@@ -28,16 +28,14 @@ const writes: [string, (api: ApiClient) => Promise<unknown>][] = [
 
 describe('a 429', () => {
   it.each([...reads, ...writes])('is retried after its Retry-After: %s', async (_name, call) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...rateLimited, times: 2 })
-    await call(crm.client())
+    const crm = await openCrm(seed, { ...rateLimited, times: 2 })
+    await call(crm.api)
     expect(crm.waits).toEqual([7000, 7000])
     expect((await crm.look()).calls).toHaveLength(3)
   })
 
   it('rejects after maxRetries, with its details', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...rateLimited, times: -1 })
+    const crm = await openCrm(seed, { ...rateLimited, times: -1 })
     const call = crm.client({ maxRetries: 2 }).clients.get(1)
     await expect(call).rejects.toBeInstanceOf(ApiError)
     await expect(call).rejects.toMatchObject({ code: 'rate_limited', requestId: 'r-9', retryAfterSeconds: 7 })
@@ -58,18 +56,15 @@ const losses: [string, Fault][] = [
 
 describe.each(losses)('a lost response: %s', (_loss, fault) => {
   it.each(reads)('%s is retried without a key', async (_name, call) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...fault, match: '/api/' })
-    await call(crm.client())
-    const { calls } = await crm.look()
-    expect(calls.map(({ headers }) => headers['idempotency-key'])).toEqual([undefined, undefined])
+    const crm = await openCrm(seed, { ...fault, match: '/api/' })
+    await call(crm.api)
+    expect(await headersOf(crm, 'idempotency-key')).toEqual([undefined, undefined])
     expect(crm.waits).toHaveLength(1)
   })
 
   it.each(writes)('%s is retried with the same key, and carried out once', async (_name, call) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...fault, match: '/api/', times: 2 })
-    await call(crm.client())
+    const crm = await openCrm(seed, { ...fault, match: '/api/', times: 2 })
+    await call(crm.api)
     const { calls, state } = await crm.look()
     const keys = calls.map(({ headers }) => headers['idempotency-key'])
     expect(keys).toEqual(Array(3).fill(expect.stringMatching(/^[0-9a-f]{32}$/)))
@@ -79,8 +74,7 @@ describe.each(losses)('a lost response: %s', (_loss, fault) => {
   })
 
   it('the PUT of bytes is retried, and its progress restarts', async () => {
-    const crm = await openCrm(seed)
-    const api = crm.client()
+    const { api, ...crm } = await openCrm(seed)
     const presigned = await api.files.presign(12, { fileName: 'a', size: 3, legacyThreadId: THREAD_ID })
     // An upload's response has no body to truncate.
     await crm.spoil({ match: '/upload/', ...('cutAfterBytes' in fault ? { destroy: true } : fault) })
@@ -99,8 +93,7 @@ describe('a retry whose first attempt is still running', () => {
   }
 
   it.each(writes)('waits for it for 30 s, which count as no retry: %s', async (_name, call) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ destroy: true, apply: true }, { ...inUse, times: 30 })
+    const crm = await openCrm(seed, { destroy: true, apply: true }, { ...inUse, times: 30 })
     await call(crm.client({ maxRetries: 1 }))
     const { calls, state } = await crm.look()
     expect(new Set(calls.map(({ headers }) => headers['idempotency-key'])).size).toBe(1)
@@ -109,8 +102,7 @@ describe('a retry whose first attempt is still running', () => {
   })
 
   it('rejects after that, and at once where nothing is retried', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ destroy: true, apply: true }, { ...inUse, times: -1 })
+    const crm = await openCrm(seed, { destroy: true, apply: true }, { ...inUse, times: -1 })
     const create = (maxRetries: number) => crm.client({ maxRetries }).clients.create({ company_name: 'Elm' })
     await expect(create(1)).rejects.toMatchObject({ reason: 'idempotency_key_in_use' })
     expect(crm.waits).toHaveLength(31)
@@ -121,16 +113,15 @@ describe('a retry whose first attempt is still running', () => {
 
 describe('other failures', () => {
   it.each([400, 401, 403, 404, 409, 413])('%i is not retried', async (status) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ status, times: -1 })
-    await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status, code: 'unexpected_answer' })
+    const crm = await openCrm(seed, { status, times: -1 })
+    await expect(crm.api.clients.get(1)).rejects.toMatchObject({ status, code: 'unexpected_answer' })
     expect((await crm.look()).calls).toHaveLength(1)
   })
 
   it('carry code, message, details and request id', async () => {
     const crm = await openCrm()
     // @ts-expect-error company_name is required
-    await expect(crm.client().clients.create({ phone: '1' })).rejects.toMatchObject({
+    await expect(crm.api.clients.create({ phone: '1' })).rejects.toMatchObject({
       name: 'ApiError',
       status: 400,
       code: 'invalid_request',
@@ -148,9 +139,8 @@ describe('other failures', () => {
   it.each(['null', '[]', '7', '<html>Sign in to the network</html>'])(
     'a successful response that is %s rejects',
     async (body) => {
-      const crm = await openCrm(seed)
-      await crm.spoil({ body })
-      await expect(crm.client().clients.get(1)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+      const crm = await openCrm(seed, { body })
+      await expect(crm.api.clients.get(1)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
     },
   )
 
@@ -166,17 +156,15 @@ describe('other failures', () => {
     ['taxes', (api) => api.taxes()],
     ['a file', (api) => api.files.delete(12, 'a')],
   ])('a successful response without what was asked for rejects: %s', async (_name, call) => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ body: '{"status":"maintenance","client":null}' })
-    await expect(call(crm.client())).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
+    const crm = await openCrm(seed, { body: '{"status":"maintenance","client":null}' })
+    await expect(call(crm.api)).rejects.toMatchObject({ status: 200, code: 'unexpected_answer' })
   })
 
   it.each([...reads, ...writes])('a redirect is not followed, and names the remedy: %s', async (_name, call) => {
     for (const status of [301, 303, 307]) {
-      const crm = await openCrm(seed)
-      await crm.spoil({ status, headers: { location: `${crm.base}/api/v1/clients/1` } })
+      const crm = await openCrm(seed, { status, headers: { location: '/api/v1/clients/1' } })
       const message = expect.stringContaining('redirects to another address: use that one as `baseUrl`')
-      await expect(call(crm.client())).rejects.toMatchObject({ name: 'ApiError', status, message })
+      await expect(call(crm.api)).rejects.toMatchObject({ name: 'ApiError', status, message })
       expect((await crm.look()).calls).toHaveLength(1)
     }
   })
@@ -193,7 +181,7 @@ describe('other failures', () => {
 
   it.each(['', 'a\nb', 'ü', Number.NaN])('an invalid ifMatch rejects without a request: %j', async (ifMatch) => {
     const crm = await openCrm(seed)
-    await expect(crm.client().clients.update(1, { phone: '1' }, { ifMatch })).rejects.toThrow('ifMatch must be')
+    await expect(crm.api.clients.update(1, { phone: '1' }, { ifMatch })).rejects.toThrow('ifMatch must be')
     expect((await crm.look()).calls).toEqual([])
   })
 
@@ -217,8 +205,7 @@ describe('other failures', () => {
       const message = 'token must consist of visible ASCII characters'
       expect(() => createClient({ baseUrl: 'http://127.0.0.1', token })).toThrow(message)
     }
-    const crm = await openCrm()
-    await crm.spoil({ destroy: true, times: -1 })
+    const crm = await openCrm({}, { destroy: true, times: -1 })
     const error = await crm
       .client({ maxRetries: 0 })
       .clients.list()
@@ -230,8 +217,7 @@ describe('other failures', () => {
 
 describe('timeouts and delays', () => {
   it('end an attempt after timeoutMs and retry', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ hold: true })
+    const crm = await openCrm(seed, { hold: true })
     // A busy machine may need many attempts for one within the timeout.
     await expect(crm.client({ timeoutMs: 100, maxRetries: 200 }).clients.get(1)).resolves.toMatchObject({ id: 1 })
     await crm.spoil({ hold: true })
@@ -243,10 +229,9 @@ describe('timeouts and delays', () => {
   })
 
   it('end on an aborted signal: the call rejects with its reason and is not retried', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ hold: true, times: -1 })
+    const crm = await openCrm(seed, { hold: true, times: -1 })
     const stop = new AbortController()
-    const call = crm.client().clients.get(1, { signal: stop.signal })
+    const call = crm.api.clients.get(1, { signal: stop.signal })
     await vi.waitFor(async () => expect(await listLines(crm)).toHaveLength(1), 30_000)
     stop.abort(new Error('closed the window'))
     await expect(call).rejects.toThrow('closed the window')
@@ -254,8 +239,7 @@ describe('timeouts and delays', () => {
   })
 
   it('end on an aborted signal: the delay stops, and a later call sends nothing', async () => {
-    const crm = await openCrm(seed)
-    await crm.spoil({ ...rateLimited, times: -1 })
+    const crm = await openCrm(seed, { ...rateLimited, times: -1 })
     const stop = new AbortController()
     // The delay has begun by then.
     const onRetry = () => void setTimeout(() => stop.abort(new Error('enough')), 0)
@@ -304,50 +288,42 @@ describe('timeouts and delays', () => {
 
 describe('the bookmark', () => {
   it('of the last response is sent with the next request', async () => {
-    const crm = await openCrm(seed)
-    const api = crm.client()
+    const { api, ...crm } = await openCrm(seed)
     await api.clients.list()
     await api.clients.create({ company_name: 'Elm' })
     await api.clients.list()
-    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
-    expect(sent).toEqual([undefined, '00000000', '00000001'])
+    expect(await headersOf(crm, 'x-bookmark')).toEqual([undefined, '00000000', '00000001'])
   })
 
   it('of an error response is sent too, and a response without one does not replace it', async () => {
-    const crm = await openCrm(seed)
-    const api = crm.client()
+    const { api, ...crm } = await openCrm(seed)
     await api.clients.create({ company_name: 'Elm' })
     await crm.spoil({ status: 404 })
     await api.clients.get(9).catch(() => {})
     await api.clients.get(9).catch(() => {})
     await api.clients.list()
-    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
-    expect(sent).toEqual([undefined, '00000001', '00000001', '00000001'])
+    expect(await headersOf(crm, 'x-bookmark')).toEqual([undefined, '00000001', '00000001', '00000001'])
   })
 
   it('that is followed is sent unless a response had a newer one', async () => {
-    const crm = await openCrm(seed)
-    const api = crm.client()
+    const { api, ...crm } = await openCrm(seed)
     api.follow(null)
     api.follow('00000007')
     await crm.seed({ changes: 9 })
     await api.clients.list()
     api.follow('00000008')
     await api.clients.list()
-    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
-    expect(sent).toEqual(['00000007', '00000009'])
+    expect(await headersOf(crm, 'x-bookmark')).toEqual(['00000007', '00000009'])
   })
 
   it('is replaced by a smaller one after a restore of the database', async () => {
-    const crm = await openCrm(seed)
-    const api = crm.client()
+    const { api, ...crm } = await openCrm(seed)
     await crm.seed({ changes: 50 })
     await api.clients.list()
     await crm.seed({ changes: 3 })
     await api.clients.list()
     await api.clients.list()
-    const sent = (await crm.look()).calls.map((call) => call.headers['x-bookmark'])
-    expect(sent).toEqual([undefined, '00000050', '00000003'])
+    expect(await headersOf(crm, 'x-bookmark')).toEqual([undefined, '00000050', '00000003'])
   })
 
   it('of a write is not replaced by that of an older read which ends later', async () => {
