@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { PullState } from '../../src/client/index.ts'
+import { type ApiClient, type PullState, type PushResult, syncAttachments } from '../../src/client/index.ts'
 import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { stopTime } from '../support/time.ts'
-import { loseAllButEvery, openClient } from './service.ts'
+import { fetchService, loseAllButEvery, openClient } from './service.ts'
 
 /* The client against the service itself. */
 
@@ -121,5 +121,167 @@ describe('a pull', () => {
       }
       expect(seen.at(-1)).toEqual([title, 'Oak', 0, 0])
     }
+  })
+})
+
+/* External ids and pushes to the service, through the client. */
+
+describe('an upsert', () => {
+  it('is rejected where its condition fails', async () => {
+    const api = openClient(await mintCompany())
+    const { version } = await api.clients.upsert('a', { company_name: 'Oak' }, { ifNoneMatch: '*' })
+    await api.clients.upsert('a', { company_name: 'Elm' }, { ifMatch: version })
+    const stale = api.clients.upsert('a', { company_name: 'Ash' }, { ifMatch: version })
+    await expect(stale).rejects.toMatchObject({ status: 412, reason: 'version_mismatch' })
+    const again = api.clients.upsert('a', { company_name: 'Ash' }, { ifNoneMatch: '*' })
+    await expect(again).rejects.toMatchObject({ status: 412, reason: 'already_exists' })
+    expect(await api.clients.getByExternalId('a')).toMatchObject({ company_name: 'Elm', version: 2 })
+  })
+})
+
+describe('a PUT with a condition', () => {
+  it('whose response is lost rejects with that loss, not with the 412 of a second attempt', async () => {
+    const shop = await mintCompany()
+    const api = openClient(shop)
+    const lossy = () => openClient(shop, loseAllButEvery(2))
+    const loss = { status: 0, code: 'network_error' }
+
+    await expect(lossy().clients.upsert('a', { company_name: 'Oak' }, { ifNoneMatch: '*' })).rejects.toMatchObject(loss)
+    const client = await api.clients.getByExternalId('a')
+    expect(client).toMatchObject({ company_name: 'Oak', version: 1 })
+    const replacing = lossy().clients.upsert('a', { company_name: 'Elm' }, { ifMatch: client.version })
+    await expect(replacing).rejects.toMatchObject(loss)
+    expect(await api.clients.get(client.id)).toMatchObject({ company_name: 'Elm', version: 2 })
+
+    const order = { title: 'Caps', client_id: client.id }
+    await expect(lossy().orders.upsert('o', order, { ifNoneMatch: '*' })).rejects.toMatchObject(loss)
+    const { project } = await api.orders.upsert('o', order)
+    const items = [{ title: 'Caps', quantity: 2, unit_price: 5 }]
+    const setting = lossy().orders.putInvoiceItems(project.id, items, { ifMatch: project.version })
+    await expect(setting).rejects.toMatchObject(loss)
+    expect((await api.orders.get(project.id)).invoice_items).toMatchObject(items)
+  })
+})
+
+describe('a push', () => {
+  const push = async (items: Parameters<ApiClient['push']>[0]) => {
+    const sent: string[] = []
+    const api = openClient(await mintCompany(), undefined, {
+      fetch: async (url, init) => {
+        const { operations }: { operations: { path: string }[] } = JSON.parse(String(init.body))
+        sent.push(...operations.map(({ path }) => path.replace(/\/by-external-id\//, ' ')))
+        return fetchService(url, init)
+      },
+    })
+    const results: PushResult[] = []
+    for await (const some of api.push(items)) results.push(...some)
+    return { sent, results }
+  }
+  const order = (external_id: string, client: string) => ({ external_id, client, title: 'Caps' })
+
+  it('sends no order of a client that failed: it gets the result of its client', async () => {
+    const { sent, results } = await push({
+      clients: [
+        { external_id: 'bad', company_name: '' },
+        { external_id: 'good', company_name: 'Oak' },
+      ],
+      orders: [order('o1', 'bad'), order('o2', 'good'), order('o3', 'bad')],
+    })
+    expect(sent).toEqual(['/clients bad', '/clients good', '/orders o2'])
+    const [failed] = results
+    expect(failed).toMatchObject({ status: 400, body: { error: { details: { issues: [{ path: 'company_name' }] } } } })
+    expect(results.slice(2)).toMatchObject([
+      { ...failed, type: 'orders', external_id: 'o1' },
+      { type: 'orders', external_id: 'o2', status: 200 },
+      { ...failed, type: 'orders', external_id: 'o3' },
+    ])
+  })
+
+  it('sends no order of a client that is not pushed: its result names both', async () => {
+    const clients = [{ external_id: 'good', company_name: 'Oak' }]
+    const { sent, results } = await push({ clients, orders: [order('o1', 'nope'), order('o2', 'good')] })
+    expect(sent).toEqual(['/clients good', '/orders o2'])
+    const message = 'order o1 names the client nope, which is not pushed'
+    expect(results.slice(1)).toMatchObject([
+      { type: 'orders', external_id: 'o1', status: 400, transaction: null, body: { error: { message } } },
+      { type: 'orders', external_id: 'o2', status: 200 },
+    ])
+  })
+
+  it('sends the others beside an element with which the API refuses every batch', async () => {
+    const [half, long, good] = ['\ud800', '漢'.repeat(500), 'good']
+    const { sent, results } = await push({
+      clients: [half, long, good].map((external_id) => ({ external_id, company_name: 'Oak' })),
+      orders: [{ ...order('large', good), client_notes: 'x'.repeat(1_100_000) }, order('small', good)],
+    })
+    expect(sent).toEqual(['/clients good', '/orders small'])
+    expect(results.map((each) => [each.external_id, each.status])).toEqual([
+      [half, 400],
+      [long, 400],
+      [good, 200],
+      ['large', 413],
+      ['small', 200],
+    ])
+  })
+
+  it('sends an order whose client failed at first, and no batch without an operation', async () => {
+    const clients = ['', 'Oak'].map((company_name) => ({ external_id: 'a', company_name }))
+    const again = await push({ clients, orders: [order('o1', 'a')] })
+    expect(again.results.map(({ status }) => status)).toEqual([400, 200, 200])
+    const none = await push({ clients: clients.slice(0, 1), orders: [order('o1', 'a')] })
+    expect(none.sent).toEqual(['/clients a'])
+    expect(none.results.map(({ type, status }) => [type, status])).toEqual([
+      ['clients', 400],
+      ['orders', 400],
+    ])
+  })
+})
+
+/* Mail and files of the service, through the client. */
+
+const account_email = 'orders@shop.example'
+
+describe('a mail thread', () => {
+  it('is linked, stored with its attachment, read back and deleted', async () => {
+    const api = openClient(await mintCompany())
+    const { id: client_id } = await api.clients.create({ company_name: 'Harbor Rowing Club' })
+    const { project } = await api.orders.create({ title: 'Jerseys', client_id })
+    const messages = [{ id: 'm1', attachments: [{ filename: 'crest (1).txt', mime_type: 'text/plain' }] }]
+    const sync = () =>
+      syncAttachments(api, {
+        legacyThreadId: 't1',
+        accountEmail: account_email,
+        thread: { subject: 'Jerseys', messages },
+        loadAttachment: () => new TextEncoder().encode('bytes ✓'),
+        storeThread: 'always',
+      })
+
+    // A new mail is stored before anyone knows its order.
+    expect(await sync()).toMatchObject({ status: 'skipped', reason: 'no_context', emailThread: { message_count: 1 } })
+    const context = await api.mail.putThreadContext('t1', { client_id, orders_data: [{ id: project.id }] })
+    expect(context).toMatchObject({ legacy_thread_id: 't1', client_id: String(client_id) })
+    for (const query of [{ order_id: project.id }, { client_id }]) {
+      expect((await api.mail.threadContexts.list(query)).data).toEqual([context])
+    }
+
+    const result = await sync()
+    if (result.status !== 'stored') throw new Error(`The thread was skipped: ${result.reason}`)
+    const [{ path } = { path: '' }] = (await api.files.list(project.id)).files
+    expect(result.attachments).toMatchObject([{ status: 'uploaded', storageKey: path }])
+    const download = await api.files.download(project.id, path)
+    expect(download).toMatchObject({ path, objectName: 'crest (1).txt', contentType: 'text/plain', expiresIn: 600 })
+    const response = await fetchService(download.downloadUrl)
+    expect(await response.text()).toBe('bytes ✓')
+
+    expect(await api.files.delete(project.id, path)).toMatchObject({ path })
+    expect((await api.files.list(project.id)).files).toEqual([])
+    await api.orders.delete(project.id)
+    const skipped = { status: 'skipped', reason: 'order_not_found', emailThread: { message_count: 1 } }
+    expect(await sync()).toMatchObject(skipped)
+    await expect(api.files.download(project.id, path)).rejects.toMatchObject({ status: 404 })
+    const { data } = await api.mail.emailThreads.list({ account_email })
+    expect(await api.mail.deleteEmailThread('t1', { account_email })).toMatchObject({ id: data[0]?.id, deleted: true })
+    await api.mail.deleteThreadContext('t1')
+    await expect(api.mail.getThreadContext('t1')).rejects.toMatchObject({ status: 404 })
   })
 })
