@@ -35,8 +35,7 @@ describe('the connection', () => {
       /^pending: .*no token endpoint at http.*: set token_url of the accounting_sync integration/,
     )
     const calls = (await shop.world.lines()).length
-    await shop.passTime()
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverLater()).toBeNull()
     expect(await shop.world.lines()).toHaveLength(calls)
 
     await shop.connect({}, true, { token_url: shop.world.tokenUrl })
@@ -55,11 +54,9 @@ describe('the connection', () => {
     const { shop, id } = await Shop.openDelivered()
     await shop.world.steer({ action: 'expire_access' })
     await shop.world.spoil({ match: '^POST /oauth2', ...fault })
-    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
-    expect(await shop.deliver()).toBeGreaterThan(Date.now())
+    expect(await shop.deliverEdit(id, 'x')).toBeGreaterThan(Date.now())
     expect(await shop.open()).toMatchObject([{ attempts: 1 }])
-    await shop.passTime()
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverLater()).toBeNull()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
@@ -78,8 +75,7 @@ describe('the connection', () => {
     await shop.deliver()
     await shop.connectToOther()
     await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
-    await shop.call('DELETE', `/orders/${removed}`)
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverDeletion(removed)).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
     expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create'])
   })
@@ -87,8 +83,7 @@ describe('the connection', () => {
   it('gets no customer in another remote account by the deletion of an order', async () => {
     const { shop, id } = await Shop.openDelivered()
     await shop.connectToOther()
-    await shop.call('DELETE', `/orders/${id}`)
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverDeletion(id)).toBeNull()
     expect(await shop.open()).toEqual([])
     expect(await shop.changes(OTHER_REALM)).toEqual([])
   })
@@ -104,8 +99,7 @@ describe('the connection', () => {
     expect(await shop.object.check(shop.company.id)).toMatchObject({ ok: true })
     await shop.world.spoil()
     expect(await delivered).toBeNull()
-    await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverEdit(id, 'y')).toBeNull()
     expect(await shop.changes()).toEqual(['customer', 'create', 'create', 'update'])
     expect(await shop.changes(OTHER_REALM)).toEqual(['customer', 'create', 'create'])
     expect(await shop.open()).toEqual([])
@@ -151,8 +145,7 @@ describe('the connection', () => {
       "UPDATE clients SET accounting_customer_id = '42', accounting_customer_linked = id = ?2 WHERE company_id = ?1",
       ...[shop.company.id, linked],
     )
-    await shop.makeOrder()
-    await shop.deliver()
+    await shop.deliverOrder()
     const [invoice] = await shop.invoices()
     const [customer] = Object.values((await shop.world.account()).customers)
     expect(customer).toMatchObject({ DisplayName: 'Acme' })
@@ -168,14 +161,12 @@ describe('the connection', () => {
     const { shop, id } = await Shop.openDelivered()
     const before = (await shop.connection())?.tokens
     await shop.world.steer({ action: 'expire_access' })
-    await shop.call('PATCH', `/orders/${id}`, { description: 'a' })
-    await shop.deliver()
+    await shop.deliverEdit(id, 'a')
     await sql('UPDATE accounting_connections SET tokens = ? WHERE company_id = ?', before, shop.company.id)
     expect(await shop.object.findLastNumber(shop.company.id, 100_000)).toBeGreaterThan(0)
     await evictDurableObject(shop.object)
     await shop.world.steer({ action: 'expire_access' })
-    await shop.call('PATCH', `/orders/${id}`, { description: 'b' })
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverEdit(id, 'b')).toBeNull()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
@@ -206,8 +197,7 @@ describe('the connection', () => {
     await shop.world.spoil()
     await delivered
     await evictDurableObject(shop.object)
-    await shop.call('PATCH', `/orders/${id}`, { description: 'y' })
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverEdit(id, 'y')).toBeNull()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 
@@ -230,15 +220,12 @@ describe('the connection', () => {
 
   it('leaks no secret into the database, the log or responses', async () => {
     const shop = await Shop.open({ client_secret: 'local-client-secret' })
-    const id = await shop.makeOrder()
-    await shop.deliver()
+    const id = await shop.deliverOrder()
     await shop.world.steer({ action: 'expire_access' })
     await shop.world.spoil({ match: '^POST /v3', times: 2, ...SPOILT.tokenExpired })
-    await shop.call('PATCH', `/orders/${id}`, { description: 'x' })
-    await shop.deliver()
+    await shop.deliverEdit(id, 'x')
     await shop.world.steer({ action: 'revoke_grant', realm_id: REALM })
-    await shop.passTime()
-    await shop.deliver()
+    await shop.deliverLater()
     const { calls, state } = await shop.world.look()
     const sent = calls.flatMap((call) => /refresh_token=([^&]+)/.exec(call.body)?.[1] ?? [])
     const secrets = [...Object.keys(state.accessTokens), ...sent, 'local-client-secret']

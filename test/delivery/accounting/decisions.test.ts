@@ -8,7 +8,6 @@ import {
   getBackoffMs,
   isOurInvoice,
   MAX_ATTEMPTS,
-  MAX_STALE_ATTEMPTS,
   type OpenEvent,
   type Operation,
   planOrder,
@@ -93,24 +92,13 @@ describe('decide', () => {
     expect(decide(kind, situation({ operation }))).toEqual(expected)
   })
 
-  it('dead-letters an event after the last attempt', () => {
-    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS - 1 })).action).toBe('retry')
-    expect(decide('transient', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
-    expect(decide('token', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
-  })
-
-  it('merges a stale invoice at most four times', () => {
-    expect(MAX_STALE_ATTEMPTS).toBe(5)
-    expect(decide('stale', situation({ staleAttempts: 4 }))).toEqual({ action: 'merge' })
-    expect(decide('stale', situation({ staleAttempts: 5 }))).toEqual({ action: 'dead' })
-  })
-
   it('merges a create with a taken number once', () => {
     expect(decide('duplicate', situation({ operation: 'create', staleAttempts: 1 }))).toEqual({ action: 'merge' })
     expect(decide('duplicate', situation({ operation: 'create', staleAttempts: 2 }))).toEqual({ action: 'park' })
   })
 
-  it('pauses at the last attempt as at the first, since a pause does not count', () => {
+  it('gives up with a refused token at the last attempt, and still pauses, since a pause does not count', () => {
+    expect(decide('token', situation({ attempts: MAX_ATTEMPTS }))).toEqual({ action: 'dead' })
     expect(decide('throttle', situation({ attempts: 99 })).action).toBe('pause_company')
   })
 })

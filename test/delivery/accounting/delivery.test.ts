@@ -34,8 +34,7 @@ describe('an order’s changes', () => {
       { DocNumber: '1001', PrivateNote: 'Back print', DueDate: '2026-06-01', TotalAmt: 108.25, SyncToken: '1' },
     ])
 
-    await shop.call('DELETE', `/orders/${id}`)
-    await shop.deliver()
+    await shop.deliverDeletion(id)
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
     expect(await shop.open()).toEqual([])
     expect(shop.startCalls).toBe(3)
@@ -71,8 +70,7 @@ describe('an order’s changes', () => {
 
   it('need a person where the invoice was voided: it can neither be changed nor its number be used again', async () => {
     const { shop, id } = await Shop.openDelivered()
-    await shop.call('DELETE', `/orders/${id}`)
-    await shop.deliver()
+    await shop.deliverDeletion(id)
     const synced_at = expect.any(String)
     expect(await shop.accounting(id)).toEqual({ status: 'synced', last_error: null, synced_at })
     await shop.call('PATCH', `/orders/${id}`, { deleted: false })
@@ -83,10 +81,8 @@ describe('an order’s changes', () => {
 
   it('are deleted in the accounting system when the company is configured so, and come back', async () => {
     const shop = await Shop.open({ delete_mode: 'delete' })
-    const id = await shop.makeOrder()
-    await shop.deliver()
-    await shop.call('DELETE', `/orders/${id}`)
-    await shop.deliver()
+    const id = await shop.deliverOrder()
+    await shop.deliverDeletion(id)
     expect(await shop.invoices()).toEqual([])
     await shop.call('PATCH', `/orders/${id}`, { deleted: false })
     await shop.deliver()
@@ -110,14 +106,12 @@ describe('an order’s changes', () => {
     const shop = await Shop.open()
     const [kept, gone, removed] = [await shop.makeOrder(), await shop.makeOrder(), await shop.makeOrder()]
     for (const title of ['A', 'B', 'C']) await shop.call('PATCH', `/orders/${kept}`, { title, description: title })
-    await shop.call('DELETE', `/orders/${gone}`)
-    await shop.deliver()
+    await shop.deliverDeletion(gone)
     expect(await shop.changes()).toEqual(['customer', 'create', 'create'])
     for (const title of ['D', 'E']) await shop.call('PATCH', `/orders/${removed}`, { title })
     await shop.call('PATCH', `/orders/${kept}`, { description: 'F' })
     await shop.call('PATCH', `/orders/${kept}`, { description: 'G' })
-    await shop.call('DELETE', `/orders/${removed}`)
-    await shop.deliver()
+    await shop.deliverDeletion(removed)
     expect((await shop.changes()).slice(3).sort()).toEqual(['update', 'void'])
     expect(await shop.invoices()).toContainEqual(expect.objectContaining({ DocNumber: '1001', PrivateNote: 'G' }))
     expect(await shop.open()).toEqual([])
@@ -132,14 +126,12 @@ describe('an order’s changes', () => {
     expect(await shop.accounting(second)).toMatchObject({ status: 'synced' })
     expect(await shop.open()).toMatchObject([{ order_id: first, state: 'sent', attempts: 1 }])
 
-    await shop.call('PATCH', `/orders/${first}`, { description: 'new' })
-    await shop.deliver()
+    await shop.deliverEdit(first, 'new')
     expect(await shop.open()).toMatchObject([
       { state: 'sent', operation: 'create' },
       { state: 'pending', operation: 'update' },
     ])
-    await shop.passTime()
-    await shop.deliver()
+    await shop.deliverLater()
     expect(await shop.changes()).toEqual(['customer', 'create', 'create', 'update'])
     expect(await shop.invoices()).toContainEqual(expect.objectContaining({ DocNumber: '1001', PrivateNote: 'new' }))
   })

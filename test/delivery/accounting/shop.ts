@@ -128,6 +128,28 @@ export class Shop {
     return runAlarm(this.object, this.company.id)
   }
 
+  /** Delivers once whatever waits is due. */
+  async deliverLater(): Promise<number | null> {
+    await this.passTime()
+    return this.deliver()
+  }
+
+  async deliverOrder(): Promise<number> {
+    const id = await this.makeOrder()
+    await this.deliver()
+    return id
+  }
+
+  async deliverEdit(orderId: number, description: string): Promise<number | null> {
+    await this.call('PATCH', `/orders/${orderId}`, { description })
+    return this.deliver()
+  }
+
+  async deliverDeletion(orderId: number): Promise<number | null> {
+    await this.call('DELETE', `/orders/${orderId}`)
+    return this.deliver()
+  }
+
   /** Starts a delivery and holds the response to its next invoice call until `spoil`. There are `calls` by then. */
   async holdInvoice(calls: number): Promise<{ delivered: Promise<number | null> }> {
     await this.world.spoil({ match: INVOICE_POST, hold: true })

@@ -44,13 +44,11 @@ describe('an order whose total differs there', () => {
       ),
     ).toEqual([{ external_id: made.Id, sync_token: '0', synced_at: null }])
 
-    await shop.call('PATCH', `/orders/${orderId}`, { description: 'still wrong' })
-    await shop.deliver()
+    await shop.deliverEdit(orderId, 'still wrong')
     expect(await shop.accounting(orderId)).toMatchObject({ status: 'parked', synced_at: null })
 
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: null })
-    await shop.call('PATCH', `/orders/${orderId}`, { description: 'right' })
-    await shop.deliver()
+    await shop.deliverEdit(orderId, 'right')
     expect(await shop.accounting(orderId)).toMatchObject({ status: 'synced', last_error: null })
     expect(await shop.invoices()).toMatchObject([{ Id: made.Id, PrivateNote: 'right', TotalAmt: 123.41 }])
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'update'])
@@ -61,15 +59,13 @@ describe('an order whose total differs there', () => {
     await shop.deliver()
     const { synced_at } = await shop.accounting(orderId)
     await shop.world.steer({ action: 'set_taxes', realm_id: REALM, automated_rate: 0 })
-    await shop.call('PATCH', `/orders/${orderId}`, { description: 'x' })
-    await shop.deliver()
+    await shop.deliverEdit(orderId, 'x')
     expect(await shop.accounting(orderId)).toEqual({
       status: 'parked',
       last_error: 'The accounting system says 114.00, the order 123.41.',
       synced_at,
     })
-    await shop.call('DELETE', `/orders/${orderId}`)
-    expect(await shop.deliver()).toBeNull()
+    expect(await shop.deliverDeletion(orderId)).toBeNull()
     expect(await shop.open()).toEqual([])
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
   })
@@ -80,8 +76,7 @@ describe('an order whose total differs there', () => {
     await shop.world.spoil({ match: INVOICE_POST, apply: true, destroy: true })
     await shop.deliver()
     await sql('UPDATE invoices SET tax_id = NULL WHERE company_id = ?', shop.company.id)
-    await shop.passTime()
-    await shop.deliver()
+    await shop.deliverLater()
     expect(await shop.accounting(orderId)).toMatchObject({
       status: 'parked',
       last_error: 'The accounting system says 124.26, the order 123.41.',
@@ -125,8 +120,7 @@ describe('tax', () => {
     await shop.deliver()
     await sql(`UPDATE taxes SET accounting_tax_code_id = '5' WHERE company_id = ?`, shop.company.id)
     await shop.makeOrder({ tax_id: shop.company.id * 100 + 1 })
-    await shop.makeOrder()
-    await shop.deliver()
+    await shop.deliverOrder()
     expect((await shop.invoices()).map((invoice) => invoice.TxnTaxDetail)).toEqual([
       { TotalTax: 9.41, TxnTaxCodeRef: { value: '3' } },
       { TotalTax: 9.41, TxnTaxCodeRef: { value: '5' } },

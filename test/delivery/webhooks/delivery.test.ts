@@ -88,8 +88,7 @@ describe('a message', () => {
     await receiver.set('secret = ?2', sealed)
     for (const hours of [0, 23.5, 25]) {
       vi.useFakeTimers({ toFake: ['Date'], now: now + hours * HOUR_MS })
-      await subscriber.createClient()
-      await subscriber.deliver()
+      await subscriber.deliverClient()
     }
     const secrets = [third.secret, second.secret, receiver.secrets.secret]
     const messages = await receiver.messages()
@@ -127,8 +126,7 @@ describe('a failed delivery', () => {
     const { subscriber, receiver } = await openSubscription()
     const other = await subscriber.subscribe({ event_types: ['order.created'] })
     await receiver.spoil({ status: 307, headers: { location: `${other.url}/hook` }, ...FOREVER })
-    await subscriber.createClient()
-    await subscriber.deliver()
+    await subscriber.deliverClient()
     expect(await receiver.lines()).toHaveLength(1)
     expect(await other.lines()).toEqual([])
     expect(await receiver.deliveries()).toMatchObject([
@@ -145,8 +143,7 @@ describe('a failed delivery', () => {
     await receiver.spoil({ status: 500 })
     await subscriber.deliver()
     await subscriber.rename(bad, 'bad 3')
-    await subscriber.rename(good, 'good 3')
-    await subscriber.deliver()
+    await subscriber.deliverRename(good, 'good 3')
     const goodLines = ['client.created', 'client.updated', 'client.updated'].map(
       (type, at) => `${type} ${good} v${at + 1}`,
     )
@@ -160,8 +157,7 @@ describe('a failed delivery', () => {
       [String(bad), 0, true],
       [String(bad), 0, true],
     ])
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
+    expect(await subscriber.deliverLater()).toBeNull()
     expect(ofBad(await receiver.lines())).toEqual([
       `client.created ${bad} v1`,
       `client.created ${bad} v1`,
@@ -174,8 +170,7 @@ describe('a failed delivery', () => {
 
   it('keeps no other object waiting for the queue that it leaves', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 500 })
-    const bad = await subscriber.createClient('bad')
-    await subscriber.deliver()
+    const bad = await subscriber.deliverClient('bad')
     for (let each = 2; each <= 12; each++) await subscriber.rename(bad, `bad ${each}`)
     await subscriber.deliver()
     await subscriber.passTime()
@@ -248,8 +243,7 @@ describe('a failed delivery', () => {
   it('after a success for its object is retried, though the endpoint was changed meanwhile', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 500 })
     const id = await subscriber.createClient()
-    await subscriber.rename(id, 'Other')
-    await subscriber.deliver()
+    await subscriber.deliverRename(id, 'Other')
     await subscriber.passTime()
     await receiver.spoil({ status: 204 }, { status: 500, hold: true })
     const delivered = subscriber.deliver()
@@ -258,8 +252,7 @@ describe('a failed delivery', () => {
     await receiver.spoil()
     await delivered
     await subscriber.rename(id, 'Third')
-    await subscriber.passTime()
-    await subscriber.deliver()
+    await subscriber.deliverLater()
     expect((await receiver.lines()).slice(2)).toEqual([2, 2, 3].map((version) => `client.updated ${id} v${version}`))
     expect(await receiver.deliveries()).toEqual([])
   })
@@ -274,8 +267,7 @@ describe('a failed delivery', () => {
     expect(tried.length).toBeGreaterThanOrEqual(MAX_FAILING)
     expect(tried.length).toBeLessThan(MAX_FAILING + 4)
     await receiver.spoil()
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
+    expect(await subscriber.deliverLater()).toBeNull()
     const lines = (await receiver.lines()).slice(tried.length)
     expect(new Set(lines).size).toBe(count)
     expect(lines).toHaveLength(count)
@@ -284,8 +276,7 @@ describe('a failed delivery', () => {
   it('does not delay another endpoint of the company', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 500, ...FOREVER })
     const other = await subscriber.subscribe()
-    await subscriber.createClient()
-    await subscriber.deliver()
+    await subscriber.deliverClient()
     expect(await other.lines()).toHaveLength(1)
     expect(await other.deliveries()).toEqual([])
     expect(await receiver.deliveries()).toHaveLength(1)
@@ -319,8 +310,7 @@ describe('deliveries', () => {
       if (round % 4 === 3) await subscriber.passTime()
     }
     await receiver.spoil()
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
+    expect(await subscriber.deliverLater()).toBeNull()
     const lines = await receiver.lines()
     for (const id of ids) {
       const [row] = await sql<{ version: number }>(
@@ -337,8 +327,7 @@ describe('deliveries', () => {
   it('of a replay come before new changes, and are the same messages', async () => {
     const { subscriber, receiver } = await openSubscription()
     const [first, second] = [await subscriber.createClient('a'), await subscriber.createClient('b')]
-    await subscriber.rename(first, 'a2')
-    await subscriber.deliver()
+    await subscriber.deliverRename(first, 'a2')
     const sequenceOf = ({ id }: { id: string }) => Number(id.split('_').at(-1))
     // Different objects are delivered at once.
     const before = (await receiver.messages()).sort((a, b) => sequenceOf(a) - sequenceOf(b))
@@ -358,8 +347,7 @@ describe('deliveries', () => {
 
   it('of a replay keep the pauses between attempts for an object whose later change failed', async () => {
     const { subscriber, receiver } = await openSubscription()
-    const id = await subscriber.createClient()
-    await subscriber.deliver()
+    const id = await subscriber.deliverClient()
     await subscriber.rename(id, 'b')
     await receiver.spoil({ status: 500, ...FOREVER })
     const at = await subscriber.deliver()
@@ -378,18 +366,15 @@ describe('deliveries', () => {
       [0, true],
     ])
     await receiver.spoil()
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
+    expect(await subscriber.deliverLater()).toBeNull()
     expect((await receiver.lines()).slice(3)).toEqual([created, updated])
     expect(await receiver.deliveries()).toEqual([])
   })
 
   it('skip what the feed no longer holds', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 500 })
-    const id = await subscriber.createClient()
-    await subscriber.deliver()
-    await subscriber.rename(id, 'b')
-    await subscriber.deliver()
+    const id = await subscriber.deliverClient()
+    await subscriber.deliverRename(id, 'b')
     await sql('DELETE FROM changes WHERE company_id = ? AND version = 1', subscriber.company.id)
     await subscriber.passTime()
     const path = `/companies/${subscriber.company.id}/webhooks/${receiver.endpointId}`
@@ -434,8 +419,7 @@ describe('deliveries', () => {
     expect(await receiver.lines()).toEqual([])
     const of = { company_id: subscriber.company.id, endpoint_id: receiver.endpointId }
     expect(logLines).toContainEqual({ event: 'webhooks_failed', ...of, error: expect.stringContaining('Credentials') })
-    await subscriber.passTime()
-    expect(await subscriber.deliver()).toBeNull()
+    expect(await subscriber.deliverLater()).toBeNull()
     expect(await receiver.lines()).toHaveLength(1)
   })
 

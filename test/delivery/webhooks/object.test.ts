@@ -132,8 +132,7 @@ describe('the object of a company', () => {
 
   it('logs neither addresses, secrets nor contents', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 410 })
-    await subscriber.createClient('Confidential')
-    await subscriber.deliver()
+    await subscriber.deliverClient('Confidential')
     const text = JSON.stringify(logLines)
     for (const secret of [receiver.url, receiver.secrets.secret, 'Confidential', '127.0.0.1']) {
       expect(text).not.toContain(secret)
@@ -150,8 +149,7 @@ describe('the sweep', () => {
     for (const subscriber of [failed, replayed, current]) {
       const receiver = await subscriber.subscribe()
       if (subscriber === failed) await receiver.spoil({ status: 500 })
-      await subscriber.createClient()
-      await subscriber.deliver()
+      await subscriber.deliverClient()
     }
     await failed.passTime()
     await sql(
@@ -315,8 +313,7 @@ describe('an endpoint whose company is recovered during a delivery', () => {
 
   it('stores no change behind another one that the recovery has removed', async () => {
     const { subscriber, receiver } = await openSubscription({ status: 500 })
-    const id = await subscriber.createClient()
-    await subscriber.deliver()
+    const id = await subscriber.deliverClient()
     await receiver.spoil({ hold: true })
     await subscriber.rename(id, 'Waits for its creation')
     await subscriber.createClient('Held')
@@ -328,8 +325,7 @@ describe('an endpoint whose company is recovered during a delivery', () => {
     await receiver.spoil()
     expect(await delivered).toBeNull()
     expect(await receiver.deliveries()).toEqual([])
-    await subscriber.rename(id, 'After the recovery')
-    await subscriber.deliver()
+    await subscriber.deliverRename(id, 'After the recovery')
     expect((await receiver.lines()).at(-1)).toBe(`client.updated ${id} v3`)
   })
 })

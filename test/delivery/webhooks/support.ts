@@ -160,6 +160,23 @@ export class Subscriber {
     return runAlarm(this.object, this.company.id, this.replaced(bindings))
   }
 
+  /** Delivers once whatever waits for a retry is due. */
+  async deliverLater(): Promise<number | null> {
+    await this.passTime()
+    return this.deliver()
+  }
+
+  async deliverClient(company_name?: string): Promise<number> {
+    const id = await this.createClient(company_name)
+    await this.deliver()
+    return id
+  }
+
+  async deliverRename(clientId: number, company_name: string): Promise<number | null> {
+    await this.rename(clientId, company_name)
+    return this.deliver()
+  }
+
   /** Runs the object's alarm once, as {@link deliver} does. */
   run(bindings: Partial<Env> = {}): Promise<number | null> {
     return runAlarmOnce(this.object, this.company.id, this.replaced(bindings))

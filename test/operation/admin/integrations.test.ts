@@ -175,8 +175,7 @@ describe('the accounting connection', () => {
     })
     await shop.connect({ refresh_token: 'revoked' })
     expect((await adminCall('POST', `${at}/accounting_sync/test`)).body.ok).toBe(false)
-    await shop.makeOrder()
-    await shop.deliver()
+    await shop.deliverOrder()
     const { data } = (await adminCall('GET', at)).body
     expect(data).toMatchObject([{ kind: 'accounting_sync', state: 'reconnect_needed', reason: expect.any(String) }])
     await shop.connect()

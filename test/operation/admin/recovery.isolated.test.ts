@@ -176,8 +176,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     const { company } = shop
     const token = await mintToken(company.id)
     for (const _ of [1, 2]) await shop.makeOrder()
-    await shop.passTime()
-    await shop.deliver()
+    await shop.deliverLater()
     expect(await shop.invoices()).toHaveLength(2)
     const marks = await marksOf(company.id)
     const isDue = async () => {
@@ -244,8 +243,7 @@ describe.each(HOMES)('the recovery of %s that was set back', (home) => {
     const [known, lost] = [await Shop.open({}, home), await Shop.open({}, home)]
     for (const shop of [known, lost]) {
       for (const _ of [1, 2, 3]) await shop.makeOrder()
-      await shop.passTime()
-      await shop.deliver()
+      await shop.deliverLater()
       await sql('UPDATE companies SET last_invoice_number = 1001 WHERE id = ?', shop.company.id)
     }
     await lost.world.spoil({ match: 'query', times: -1, status: 500 })

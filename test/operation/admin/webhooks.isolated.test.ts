@@ -109,8 +109,7 @@ describe('a webhook endpoint', () => {
   it('gets changes that are signed with the secret it showed', async () => {
     const receiver = new Receiver('')
     const { secret } = await create({ url: `${receiver.url}/hook` })
-    await subscriber.createClient()
-    await subscriber.deliver()
+    await subscriber.deliverClient()
     const [message] = await receiver.messages()
     if (!message) throw new Error('nothing was delivered')
     expect(message.signature).toBe(await expectedSignature(secret, message))
