@@ -94,7 +94,7 @@ export function classify({ endpoint, status, codes, oauthError }: FailedResponse
 
 const PAUSE_MS = 60_000
 export const MAX_ATTEMPTS = 16
-export const MAX_STALE_ATTEMPTS = 5
+const MAX_STALE_ATTEMPTS = 5
 const MIN_BACKOFF_MS = 1_000
 const MAX_BACKOFF_MS = 3_600_000
 

@@ -6,18 +6,16 @@ import {
   runInDurableObject,
 } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import worker from '../../../src/index.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
 import { raiseSequences } from '../../../src/operation/copies/restore-queries.ts'
 import { SEQUENCES, type Sequences } from '../../../src/operation/copies/tables.ts'
-import type { Fault } from '../../../src/simulators/kit.ts'
-import { look, spoil } from '../../../src/simulators/steer.ts'
 import { call, mintToken, request, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { countStarts } from '../alarm.ts'
-import { openResolver, openSubscription, Subscriber } from './support.ts'
+import { openSubscription, Subscriber } from './support.ts'
 
 const MAILBOX = 'box@x.example'
 
@@ -188,111 +186,6 @@ describe('companies', () => {
     await other.deliver()
     expect((await receiver.messages()).map(({ body }) => body.data.id)).toEqual([id, expect.any(String)])
     expect(await others.lines()).toEqual([`client.created ${foreign} v1`])
-  })
-})
-
-describe('an address', () => {
-  async function openFailingResolver(fault: Fault) {
-    const WEBHOOK_RESOLVER = await openResolver({})
-    const scope = WEBHOOK_RESOLVER.replace('/dns-query', '')
-    await spoil(scope, { times: -1, ...fault })
-    return { scope, bindings: { WEBHOOK_RESOLVER } }
-  }
-
-  it('is resolved before deliveries: one that leads into a private network by now is not called', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe({ url: 'https://hooks.example/hook' })
-    const called: string[] = []
-    const fetchBefore = globalThis.fetch
-    globalThis.fetch = async (input, init) => {
-      const url = String(input instanceof Request ? input.url : input)
-      if (!url.startsWith('https://hooks.example/')) return fetchBefore(input, init)
-      called.push(url)
-      return new Response(null, { status: 204 })
-    }
-    try {
-      await subscriber.createClient()
-      const WEBHOOK_RESOLVER = await openResolver({ 'hooks.example': '1.1.1.1' })
-      expect(await subscriber.deliver({ WEBHOOK_RESOLVER })).toBeNull()
-      expect(called).toEqual(['https://hooks.example/hook'])
-
-      await openResolver({ 'hooks.example': '10.0.0.1' }, WEBHOOK_RESOLVER)
-      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 6_000 })
-      await subscriber.createClient()
-      await subscriber.deliver({ WEBHOOK_RESOLVER })
-      expect(called).toHaveLength(1)
-      expect(await receiver.deliveries()).toMatchObject([
-        { attempts: 1, last_error: 'the address must resolve to public addresses only' },
-      ])
-    } finally {
-      globalThis.fetch = fetchBefore
-    }
-  })
-
-  it('has 15 s to respond, however long its look-up took', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe({ url: 'https://slow.example/hook' })
-    await subscriber.createClient()
-    const WEBHOOK_RESOLVER = await openResolver({ 'slow.example': '1.1.1.1' })
-    vi.useFakeTimers({ toFake: ['Date', 'setTimeout', 'clearTimeout'], now: Date.now() })
-    const { fetch } = globalThis
-    const called = vi.spyOn(globalThis, 'fetch').mockImplementation(async (input, init) => {
-      const isLookup = String(input).startsWith(WEBHOOK_RESOLVER)
-      await scheduler.wait(1)
-      // One look-up for each kind of address.
-      vi.advanceTimersByTime(isLookup ? 2_000 : 12_000)
-      return isLookup ? fetch(input, init) : new Response(null, { status: 204 })
-    })
-    await subscriber.run({ WEBHOOK_RESOLVER })
-    expect(called).toHaveBeenCalledWith('https://slow.example/hook', expect.anything())
-    called.mockRestore()
-    expect(await receiver.deliveries()).toEqual([])
-  })
-
-  it('on loopback is not called outside of development', async () => {
-    const { subscriber, receiver } = await openSubscription()
-    await subscriber.createClient()
-    await subscriber.deliver({ WEBHOOK_LOOPBACK: '' })
-    expect(await receiver.lines()).toEqual([])
-    expect(await receiver.deliveries()).toMatchObject([{ last_error: 'the address must be an https address' }])
-  })
-
-  it('that cannot be resolved for want of the resolver waits, and counts no attempt', async () => {
-    const { scope, bindings } = await openFailingResolver({ status: 503 })
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe({ url: 'https://waiting.example/hook' })
-    for (let each = 0; each < 8; each++) await subscriber.createClient()
-    const startedAt = Date.now()
-    expect(await subscriber.deliver(bindings)).toBeGreaterThan(startedAt + 20_000)
-    const rows = await receiver.deliveries()
-    expect(rows.length).toBeLessThanOrEqual(4)
-    const waiting = { attempts: 0, last_error: 'the resolver does not respond' }
-    expect(rows).toEqual(rows.map(() => expect.objectContaining(waiting)))
-    const asked = (await look(scope)).calls.length
-    expect(asked).toBeLessThanOrEqual(8)
-    await subscriber.passTime()
-    await subscriber.deliver(bindings)
-    expect((await look(scope)).calls.length).toBeLessThanOrEqual(asked + 8)
-    expect(await receiver.row()).toMatchObject({ enabled: 1 })
-  })
-
-  it('whose name servers fail counts as failed attempts, until the endpoint is disabled', async () => {
-    const { bindings } = await openFailingResolver({ body: '{"Status":2}' })
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe({ url: 'https://servfail.example/hook' })
-    await subscriber.createClient()
-    const last_error = 'the address has a host that does not resolve to an address'
-    for (const attempts of [1, 2]) {
-      await subscriber.deliver(bindings)
-      expect(await receiver.deliveries()).toMatchObject([{ attempts, last_error }])
-      await subscriber.passTime()
-    }
-    await receiver.set('initial_failures = 19')
-    await subscriber.deliver(bindings)
-    expect(await receiver.row()).toMatchObject({
-      enabled: 0,
-      disabled_reason: expect.stringContaining(`failed, the last one with: ${last_error}.`),
-    })
   })
 })
 

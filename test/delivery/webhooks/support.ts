@@ -5,6 +5,7 @@ import { rotateSecret, type Secrets, sealSecrets } from '../../../src/delivery/w
 import type { Env } from '../../../src/env.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'
+import { adminCallWith } from '../../support/admin.ts'
 import {
   type ApiResponse,
   type Home,
@@ -201,6 +202,23 @@ export async function openSubscription(...faults: Fault[]): Promise<{ subscriber
   const receiver = await subscriber.subscribe()
   await receiver.spoil(...faults)
   return { subscriber, receiver }
+}
+
+/** Sends a request of an operator that starts no delivery. */
+export function administer({ company }: Subscriber, method: string, path: string, body?: unknown) {
+  return adminCallWith(
+    countStarts('WEBHOOK_DELIVERY').bindings,
+    method,
+    `/companies/${company.id}/webhooks${path}`,
+    body,
+  )
+}
+
+export async function createEndpoint(subscriber: Subscriber) {
+  const receiver = new Receiver('', subscriber.company.home)
+  const { body } = await administer(subscriber, 'POST', '', { url: `${receiver.url}/hook` })
+  const read = async () => (await administer(subscriber, 'GET', `/${body.id}`)).body
+  return { id: String(body.id), receiver, read }
 }
 
 /** The address of a resolver that knows these hosts, or an open one that knows them from now on. */
