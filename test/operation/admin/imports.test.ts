@@ -4,81 +4,12 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
 import { countFile, describeCounts, planLoad } from '../../../src/operation/copies/seed/load.ts'
 import { adminCall, adminCallWith, credentialsOf } from '../../support/admin.ts'
-import { call, freshId, issuesOf, mintToken, sql } from '../../support/app.ts'
+import { call, issuesOf, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { SEEDED } from '../../support/tables.ts'
 import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { loadSeed, partsOf } from './import-support.ts'
-
-/** All rows of a company that a file can change. */
-async function readRows(companyId: number) {
-  const entries = [...SEEDED, 'integrations'].map(async (table) => [
-    table,
-    (await sql(`SELECT * FROM ${table} WHERE company_id = ?`, companyId)).map(({ company_id: _, ...row }) => row),
-  ])
-  const [company] = await sql('SELECT * FROM companies WHERE id = ?', companyId)
-  return { ...Object.fromEntries(await Promise.all(entries)), company }
-}
-
-/** A small shop for a company that does not exist yet. */
-function freshShop(): SeedInput {
-  const id = 1_000 + freshId()
-  return { ...smallShop(id), company: { id, name: `Shop ${id}` } }
-}
-
-const ORDERS = 300
-
-/** Several parts: with rows of each kind, orders without and with numbers, and one order that is a part by itself. */
-function largeShop(id = 1_000 + freshId()): SeedInput {
-  const at = { created_at: '2026-01-31T10:00:00.000Z', updated_at: '2026-02-01T10:00:00.000Z' }
-  const upTo = (length: number) => Array.from({ length }, (_, index) => index + 1)
-  const numbers = upTo(ORDERS)
-  return {
-    ...smallShop(id),
-    clients: numbers.map((id) => ({ id, company_name: `Client ${id}`, ...at })),
-    orders: numbers.map((id) => ({
-      id,
-      title: `Order ${id}`,
-      client_id: ORDERS + 1 - id,
-      order_status_id: 1 + (id % 2),
-      ...at,
-      invoice: {
-        id,
-        ...(id % 3 === 0 && { number: String(5_000 - id) }),
-        tax_id: 1,
-        items: upTo(id === 7 ? 600 : 1).map((item) => {
-          return { id: id * 1_000 + item, title: 'Tee', quantity: 2, unit_price: 9.5 }
-        }),
-        payments: upTo(id === 7 ? 20 : 0).map((payment) => ({ id: payment, amount: 1 })),
-      },
-      artworks: id === 7 ? [{ id: 1, name: 'Crest' }] : [],
-    })),
-    thread_contexts: [
-      { thread_id: 't', orders_data: [{ id: 1 }], fetched_at: at.created_at, updated_at: at.updated_at },
-    ],
-  }
-}
-
-const pathOf = ({ company }: SeedInput) => `/companies/${company.id}/imports`
-
-const sendPart = (file: SeedInput, part: object | undefined) => adminCall('POST', pathOf(file), part)
-
-/** Loads a small shop whose orders are changed. @returns a token of its company */
-async function loadOrders(change: (order: Order) => Order): Promise<string> {
-  const { orders, ...file } = freshShop()
-  await load({ ...file, orders: orders?.map(change) })
-  return mintToken(file.company.id)
-}
-
-type Order = NonNullable<SeedInput['orders']>[number]
-
-/** Sends all parts. */
-async function load(file: SeedInput, check = false) {
-  const responses = []
-  for (const part of partsOf(file, { check })) responses.push(await sendPart(file, part))
-  return responses
-}
+import { freshShop, largeShop, load, ORDERS, partsOf, pathOf, readRows, sendPart } from './import-support.ts'
 
 describe('the import of a seed file', () => {
   it('leaves settings of the company as they are where the file does not name them', async () => {
@@ -97,36 +28,12 @@ describe('the import of a seed file', () => {
     expect((await adminCall('GET', path)).body).toMatchObject({ ...changed, name: file.company.name, ...named })
   })
 
-  it('hides the lines of an order that is deleted', async () => {
-    const token = await loadOrders((order) => ({ ...order, deleted: true }))
-    expect((await call(token, 'GET', '/products/invoice_item?id=1')).status).toBe(404)
-    const { body } = await call(token, 'GET', '/products/search?q=tee&include=lines')
-    expect([body.sources.lines, body.invoice_lines]).toEqual(['ok', []])
-  })
-
-  it('leaves an invoice deleted that was deleted before its order, whatever the date of the order', async () => {
-    const token = await loadOrders(({ invoice, ...order }) => {
-      return { ...order, created_date: '2099-01-31', invoice: invoice && { ...invoice, deleted: true } }
-    })
-    expect((await call(token, 'DELETE', '/orders/1')).body.invoice).toBe(null)
-    expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).body.invoice).toBe(null)
-  })
-
   it('refuses a line whose total the API refuses', async () => {
     const file = freshShop()
     const items = [{ id: 1, title: 'Tee', quantity: 1_000_000, unit_price: 1_000 }]
     const orders = [{ id: 1, title: 'x', client_id: 1, invoice: { id: 1, items } }]
     const refused = await sendPart(file, { ...partsOf(file)[0], file: { ...file, orders } })
     expect(issuesOf(refused)).toEqual(['file.orders.0.invoice.items.0.unit_price'])
-  })
-
-  it('restores an order that was loaded as deleted with its invoice, which is older', async () => {
-    const deleted = { deleted: true, updated_at: '2026-02-01T00:00:00Z' }
-    const token = await loadOrders(({ invoice, ...order }) => {
-      return { ...order, ...deleted, invoice: invoice && { ...invoice, updated_at: '2026-01-01T00:00:00Z' } }
-    })
-    expect((await call(token, 'PATCH', '/orders/1', { deleted: false })).status).toBe(200)
-    expect((await call(token, 'GET', '/orders/1')).body.invoice_items).not.toEqual([])
   })
 
   it('creates the company, and the same file again changes nothing', async () => {
@@ -152,40 +59,6 @@ describe('the import of a seed file', () => {
     const { body } = await adminCall('GET', `/companies/${file.company.id}/audit`)
     const entry = { actor: 'operator', action: 'companies.import', entity_id: `${hash} 1/1` }
     expect(body.data).toMatchObject([entry, entry])
-  })
-
-  it('gives a company that was just created the last invoice number of the file, and never lowers it again', async () => {
-    const shop = freshShop()
-    const { id, name } = shop.company
-    expect((await adminCall('POST', '/companies', { id, name })).status).toBe(200)
-    const company = { ...shop.company, created_at: '2026-01-31T10:00:00.000Z', last_invoice_number: 5 }
-    const file = { ...shop, orders: [], thread_contexts: [], company }
-    await loadSeed(file)
-    const made = await call(await mintToken(id), 'POST', '/orders', { title: 'Six', client_id: 1 })
-    expect(made.body.invoice.number).toBe('6')
-    await loadSeed(file)
-    expect((await readRows(id)).company).toMatchObject({ last_invoice_number: 6 })
-  })
-
-  it('keeps the last invoice number of a company without clients and orders where the file leaves it out', async () => {
-    const { id, name } = freshShop().company
-    await loadSeed({ company: { id, name, last_invoice_number: 5_000 } })
-    await loadSeed({ company: { id, name, created_at: '2026-01-31T10:00:00.000Z' } })
-    expect((await readRows(id)).company).toMatchObject({ last_invoice_number: 5_000 })
-  })
-
-  it('leaves room for the numbers of new invoices, whatever numbers it has', async () => {
-    const { company, ...file } = freshShop()
-    const numbers = ['1000000000000000', '281474976710656', '00000000000000000009', 'A-1']
-    const orders = numbers.map((number, at) => {
-      return { id: at + 1, title: 'One', client_id: 1, invoice: { id: at + 1, number } }
-    })
-    await loadSeed({ ...file, orders, thread_contexts: [], company })
-    const token = await mintToken(company.id)
-    for (const number of ['281474976710657', '281474976710658']) {
-      const { body } = await call(token, 'POST', '/orders', { title: 'New', client_id: 1 })
-      expect(body.invoice.number).toBe(number)
-    }
   })
 
   it.each([1, 0])('starts the deliveries at once where it has an accounting system: %i', async (count) => {
@@ -344,45 +217,6 @@ describe('the import of a seed file', () => {
     expect(refused.map(({ body }) => body.error.details.issues)).toEqual([[{ path: 'file', message }]])
     expect(await sql('SELECT * FROM companies WHERE id = ?', file.company.id)).toEqual([])
     expect(await sql('SELECT * FROM imports WHERE company_id = ?', file.company.id)).toEqual([])
-  })
-
-  it('keeps what the API has changed and replaces what only a file can change', async () => {
-    const file = freshShop()
-    const { id } = file.company
-    await load(file)
-    await sql("UPDATE clients SET company_name = 'Renamed' WHERE company_id = ? AND id = 1", id)
-    await sql('UPDATE orders SET deleted = 1 WHERE company_id = ? AND id = 1', id)
-    await sql("UPDATE invoices SET due_date = '2026-03-01', discount_hundredths = 1000 WHERE company_id = ?", id)
-    await sql('UPDATE invoice_items SET unit_price_cents = 1000 WHERE company_id = ?', id)
-    const before = await readRows(id)
-    file.company.suspended = true
-    file.order_statuses = [
-      { id: 1, title: 'New' },
-      { id: 2, title: 'Printing now', is_default: true },
-    ]
-    file.catalog_items = [{ id: 1, title: 'Dearer tee', price: 10 }]
-    const { supplier_b } = file.integrations ?? {}
-    if (supplier_b) supplier_b.credentials = { account_number: '7', api_key: 'new' }
-    file.clients?.push({ id: 3, company_name: 'Third' })
-    expect(await loadSeed(file)).toEqual([
-      { type: 'client', id: 1, fields: ['company_name'] },
-      { type: 'order', id: 1, fields: ['deleted'] },
-      { type: 'invoice', id: 1, fields: ['due_date', 'discount_amount'] },
-      { type: 'line', id: 1, fields: ['unit_price'] },
-    ])
-    const after = await readRows(id)
-    expect(after.clients.slice(0, 2)).toEqual(before.clients)
-    expect(after.orders).toEqual(before.orders)
-    expect(after.integrations[0]).toEqual(before.integrations[0])
-    expect(await credentialsOf(id, 'supplier_b')).toEqual({ account_number: '7', api_key: 'new' })
-    expect(after.company).toMatchObject({ suspended: 1, client_count: 2, order_count: 1 })
-    expect(after.order_statuses).toMatchObject([
-      { id: 1, is_default: 0 },
-      { id: 2, title: 'Printing now', is_default: 1 },
-    ])
-    await adminCall('PATCH', `/companies/${id}`, { suspended: false })
-    const { body } = await call(await mintToken(id), 'GET', '/products/search?q=dearer&include=local')
-    expect(body.local_items).toMatchObject([{ title: 'Dearer tee' }])
   })
 
   const order = (fields: object) => ({ orders: [{ id: 9, title: 'x', client_id: 1, ...fields }] })

@@ -7,13 +7,13 @@ import type { Manifest } from '../../../src/operation/copies/store.ts'
 import { openParts, readPart } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
-import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { call, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { loadSeed } from '../admin/import-support.ts'
-import { backUp, backUpInParts, manifestsOf, restore, rowsOf, sweepDueBackups, wipe } from './support.ts'
+import { backUp, backUpInParts, HOMES, manifestsOf, restore, rowsOf, sweepDueBackups, wipe } from './support.ts'
 
 const DAY_MS = 86_400_000
 
@@ -23,7 +23,6 @@ async function makeOrder({ call }: TestCompany): Promise<string> {
   const { body } = await call('POST', '/orders', { title: 'Shirts', client_id: client.id })
   return `/orders/${body.project.id}`
 }
-const HOMES: Home[] = ['DB', 'DB_TWO']
 
 describe.each(HOMES)('a backup of a company in %s', (home) => {
   const mint = () => mintCompany({ home })

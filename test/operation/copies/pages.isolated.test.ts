@@ -12,7 +12,7 @@ import { mintCompany, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { backUp, manifestsOf, objectOf } from './support.ts'
+import { backUp, manifestsOf, mintBeside, objectOf } from './support.ts'
 
 const rowsOf = (manifest: Manifest | undefined, table: string) =>
   manifest?.parts.reduce((sum, { rows }) => sum + (rows[table] ?? 0), 0)
@@ -49,8 +49,7 @@ it('a backup that is interrupted continues behind its last written part, and has
 })
 
 it('a backup ends each run after 5 s, since calls for its company wait for that, and continues in the next', async () => {
-  await mintCompany({ home: 'DB' })
-  const { id } = await mintCompany({ home: 'DB' })
+  const { id } = await mintBeside()
   await addLargeTaxes(id)
   vi.useFakeTimers({ toFake: ['Date'], now: Date.now() })
   const { BACKUPS } = wrapBindings(env, (name, work) => {
@@ -87,8 +86,7 @@ it('a backup does not run between the steps of a move, but does where a move was
 })
 
 it('a move waits for a backup under way, which then has every part', async () => {
-  await mintCompany({ home: 'DB' })
-  const { id } = await mintCompany({ home: 'DB' })
+  const { id } = await mintBeside()
   await addLargeTaxes(id)
   const object = await runInDurableObject(objectOf(id), (instance) => instance)
   const events: string[] = []

@@ -15,7 +15,7 @@ import {
   type Sequences,
 } from '../../../src/operation/copies/tables.ts'
 import { adminCall, operatorOf } from '../../support/admin.ts'
-import { type Home, homeOf, sql } from '../../support/app.ts'
+import { type Home, homeOf, mintCompany, sql } from '../../support/app.ts'
 import { TABLE_NAMES } from '../../support/tables.ts'
 
 export type Rows = Record<string, Record<string, unknown>[]>
@@ -77,6 +77,24 @@ export async function restoreAsOperator(companyId: number, from = '2099-01-01') 
   }
 }
 
+/** A call of a restore from the newest backup. */
+export const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
+
+/** A company that is not the first of its database, where another one is beside it. */
+export async function mintBeside(home: Home = 'DB') {
+  await mintCompany({ home })
+  return mintCompany({ home })
+}
+
+/** A company with one client that is gone since its backup. */
+export async function goneSinceBackup(home: Home = 'DB') {
+  const company = await mintBeside(home)
+  const { client } = (await company.call('POST', '/clients', { company_name: 'Acme' })).body
+  await backUp(company.id)
+  await wipe(company.id)
+  return { ...company, client }
+}
+
 /** The last ids and numbers that a company has given out. */
 export async function marksOf(companyId: number): Promise<Sequences> {
   const [row] = await sql<Sequences>(`SELECT ${SEQUENCES} FROM companies WHERE id = ?`, companyId)
@@ -103,6 +121,9 @@ export async function sweepDueBackups(now = Date.now(), bindings: Partial<Env> =
   await sweepBackups(Object.assign({}, env, bindings, { COMPANY_BACKUP }), now)
   return started
 }
+
+/** Where companies have their data. */
+export const HOMES: Home[] = ['DB', 'DB_TWO']
 
 export const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']
 

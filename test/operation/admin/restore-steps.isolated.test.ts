@@ -3,156 +3,34 @@ import { env } from 'cloudflare:workers'
 import { expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { openCompany } from '../../../src/kernel/db/placement.ts'
-import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import {
   beginReconciliation,
   type ReconcileContext,
   stepReconciliation,
 } from '../../../src/operation/copies/reconcile.ts'
 import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
-import { manifestKey } from '../../../src/operation/copies/store.ts'
 import { noise } from '../../resources/mail/support.ts'
-import { adminCall, adminCallWith, operatorOf } from '../../support/admin.ts'
-import { call, type Home, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
+import { adminCall, operatorOf } from '../../support/admin.ts'
+import { call, type Home, type mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
 import { holdTimers } from '../../support/time.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
 import {
   backUp,
-  backUpInParts,
-  bindObject,
+  HOMES,
   manifestsOf,
+  mintBeside,
   objectOf,
-  recover,
   restoreAsOperator,
+  restoreNewest,
   wipe,
 } from '../copies/support.ts'
-
-const HOMES: Home[] = ['DB', 'DB_TWO']
-
-/** A call of a restore from the newest backup. */
-const restoreNewest = (id: number) => adminCall('POST', `/companies/${id}/restore`, { from: '2099-01-01' })
-
-/** A company with one client that is gone since its backup, in a database with another company. */
-async function goneSinceBackup(home: Home = 'DB') {
-  await mintCompany({ home })
-  const company = await mintCompany({ home })
-  const { client } = (await company.call('POST', '/clients', { company_name: 'Acme' })).body
-  await backUp(company.id)
-  await wipe(company.id)
-  return { ...company, client }
-}
-
-it('a restore that cannot begin says why, each problem in its own words', async () => {
-  await mintCompany()
-  const { id, call } = await mintCompany()
-  await call('POST', '/clients', { company_name: 'Acme' })
-  const restore = async () => {
-    const { status, body } = await restoreNewest(id)
-    return [status, body.error?.message]
-  }
-  expect(await restore()).toEqual([404, 'No backup of this company began by then: choose a later time'])
-  await backUp(id)
-  expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
-
-  // One that is complete is forgotten: the next starts from the beginning.
-  await wipe(id)
-  await restoreAsOperator(id)
-  vi.setSystemTime(Date.now() + 3_600_000)
-  expect(await restore()).toEqual([409, 'The company has data: only an empty one can be restored'])
-})
-
-it('a restore that is complete gives its result again to a caller whose response was lost', async () => {
-  const { id } = await goneSinceBackup()
-  const result = await restoreAsOperator(id)
-  const repeated = await restoreNewest(id)
-  expect([repeated.status, repeated.body]).toEqual([200, result.body])
-  expect((await adminCall('POST', `/companies/${id}/restore`, { from: '2098-01-01' })).status).toBe(409)
-  // It may be incomplete after Time Travel.
-  await recover()
-  expect((await restoreNewest(id)).status).toBe(409)
-})
-
-it('a restore of a day leaves out a backup that began at the next midnight; one of that time has it', async () => {
-  await mintCompany()
-  const { id, call } = await mintCompany()
-  await call('POST', '/clients', { company_name: 'Acme' })
-  await env.BACKUPS.put(manifestKey(id, '2026-01-31T00:00:00.000Z'), '{}')
-  const statusOf = async (from: string) => {
-    const { status, body } = await adminCall('POST', `/companies/${id}/restore`, { from })
-    expect(body.error.message).toMatch(/^(No backup of this company began by then|The company has data)/)
-    return status
-  }
-  expect(await statusOf('2026-01-30')).toBe(404)
-  expect(await statusOf('2026-01-30T23:59:59.999Z')).toBe(404)
-  expect(await statusOf('2026-01-31T00:00:00Z')).toBe(409)
-  expect(await statusOf('2026-01-31T00:59:59.999+01:00')).toBe(404)
-  expect(await statusOf('2026-01-31T01:00:00+01:00')).toBe(409)
-  expect(await statusOf('2026-01-31')).toBe(409)
-})
-
-it.each(HOMES)('a restore takes no backup of the company since it was made again: in %s', async (home) => {
-  const { id } = await goneSinceBackup(home)
-  await sqlIn('DB', 'DELETE FROM companies WHERE id = ?', id)
-  expect((await adminCall('POST', '/companies', { id, database: home })).status).toBe(200)
-  await backUp(id)
-  await restoreAsOperator(id)
-  expect((await adminCall('GET', `/companies/${id}`)).body.client_count).toBe(1)
-})
-
-it('a failure of R2 is a 503 that says when to retry, and the restore goes on where it was', async () => {
-  const { id, call, client } = await goneSinceBackup()
-  let left = 0
-  const failing = wrapBindings(env, (name, work) =>
-    name.startsWith('BACKUPS.') && left-- === 0 ? Promise.reject(new Error('R2 fails.')) : work(),
-  )
-  const message = expect.stringMatching(/^The storage of backups does not/)
-  const refusal = { status: 503, body: { error: { message } } }
-  expect(await adminCallWith(failing, 'GET', `/companies/${id}/backups`)).toMatchObject(refusal)
-
-  await bindObject(id, failing)
-  const failures: number[] = []
-  for (let at = 0; ; at++) {
-    left = at
-    const result = await restoreAsOperator(id)
-    if (result.body.done) break
-    expect(result).toMatchObject(refusal)
-    expect(result.headers.get('retry-after')).toBe('10')
-    failures.push(at)
-  }
-  // A recovery by another test calls this company's object.
-  left = -1
-  expect(failures.length).toBeGreaterThan(2)
-  expect((await call('GET', `/clients/${client.id}`)).body.client.company_name).toBe('Acme')
-})
-
-it('a failure of R2 during the checks of a restore checks no part again that is checked', async () => {
-  const { id, call } = await mintCompany()
-  const { client } = (await call('POST', '/clients', { company_name: 'Acme' })).body
-  await call('POST', '/orders', { title: 'Shirts', client_id: client.id })
-  await backUpInParts(id)
-  const [{ parts } = expect.fail('no manifest')] = await manifestsOf(id)
-  await wipe(id)
-  const reads: unknown[] = []
-  const failing = wrapBindings(env, (name, work, [key]) => {
-    const isPart = name === 'BACKUPS.get' && parts.some((part) => part.key === key)
-    return isPart && reads.push(key) === 3 ? Promise.reject(new Error('R2 fails.')) : work()
-  })
-  await bindObject(id, failing)
-  expect((await restoreAsOperator(id)).status).toBe(503)
-  expect((await restoreAsOperator(id)).body).toMatchObject({ done: true })
-  await bindObject(id, env)
-  const [first, second, third, ...others] = parts.map(({ key }) => key)
-  expect(reads.slice(0, parts.length + 1)).toEqual([first, second, third, third, ...others])
-})
 
 type Call = Awaited<ReturnType<typeof mintCompany>>['call']
 
 /** A company that is empty since its backup, a token in use, and one step of its restore for each call. */
 async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise<unknown> = async () => {}) {
-  await mintCompany({ home })
-  const { id, call: send } = await mintCompany({ home })
+  const { id, call: send } = await mintBeside(home)
   const [row = {}] = await sql('SELECT * FROM companies WHERE id = ?', id)
   const { client } = (await send('POST', '/clients', { company_name: 'Acme' })).body
   const { project } = (await send('POST', '/orders', { title: 'Shirts', client_id: client.id })).body
@@ -329,36 +207,6 @@ it('another backup can be chosen where a full database refuses the company', asy
   expect(kept.has(RESTORE)).toBe(false)
 })
 
-it('a restore beside a copy of the company that has its email threads is refused before it changes anything', async () => {
-  const { id: other } = await mintCompany()
-  const { id, call } = await mintCompany()
-  const thread = { account_email: 'box@x.example', messages: [{ message_id: 'm1', body: 'Hello' }] }
-  expect((await call('PUT', '/mail/email-threads/t1', thread)).status).toBe(200)
-  await backUp(id)
-  await sql('UPDATE email_threads SET company_id = ? WHERE company_id = ?', other, id)
-  await wipe(id)
-  const { status, body } = await restoreNewest(id)
-  expect([status, body.error?.message]).toEqual([409, expect.stringContaining('Another company of the database')])
-  expect(await sql('SELECT id FROM companies WHERE id = ?', id)).toEqual([])
-})
-
-it('a restore has a record of who began it, though the response to its call was lost', async () => {
-  const { id } = await goneSinceBackup()
-  const { COMPANY_BACKUP } = env
-  const lossy = {
-    getByName: (name: string) => ({
-      restore: async (...input: Parameters<ReturnType<typeof COMPANY_BACKUP.getByName>['restore']>) => {
-        await COMPANY_BACKUP.getByName(name).restore(...input)
-        throw new Error('Network connection lost.')
-      },
-    }),
-  }
-  const call = { from: '2099-01-01' }
-  expect((await adminCallWith({ COMPANY_BACKUP: lossy }, 'POST', `/companies/${id}/restore`, call)).status).toBe(500)
-  const entries = await sql("SELECT actor, action FROM admin_log WHERE company_id = ? AND action LIKE 'company.%'", id)
-  expect(entries).toEqual([{ actor: 'operator', action: 'company.restore' }])
-})
-
 it('an accounting system whose object does not respond counts as failed', async () => {
   const context = { findLastNumber: () => new Promise<never>(() => {}) } as unknown as ReconcileContext
   const deadlines = holdTimers(15_000)
@@ -377,24 +225,4 @@ it('a restore inserts no row before the tokens in use are refused', async () => 
   expect((await call(token, 'GET', '/clients')).status).toBe(403)
   await restoreAsOperator(id)
   expect((await call(token, 'GET', '/clients')).body.data).toHaveLength(1)
-})
-
-it('tokens of a company are invalidated behind its suspension and when its restore is complete', async () => {
-  await mintCompany()
-  const { id, token } = await mintCompany()
-  await sql('UPDATE api_tokens SET last_used_at = 1 WHERE company_id = ?', id)
-  const forgotten: string[] = []
-  const limiter = { getByName: (hash: string) => ({ forget: () => forgotten.push(hash) }) }
-  const progress = { backup: '2026-01-31T00:00:00.000Z', rows: 0, differences: [], accounting: 'none' }
-  const restoreOnce = async (done: boolean, step: string) => {
-    const backups = { getByName: () => ({ restore: async () => ({ ...progress, step, done }) }) }
-    const bindings = { RATE_LIMITER: limiter, COMPANY_BACKUP: backups }
-    const call = { from: '2026-01-31' }
-    const { status, body } = await adminCallWith(bindings, 'POST', `/companies/${id}/restore`, call)
-    expect([status, body]).toEqual([200, { ...progress, step, done }])
-    return forgotten.splice(0)
-  }
-  expect(await restoreOnce(false, 'check')).toEqual([hashToken(token)])
-  expect(await restoreOnce(false, 'clients')).toEqual([])
-  expect(await restoreOnce(true, 'done')).toEqual([hashToken(token)])
 })
