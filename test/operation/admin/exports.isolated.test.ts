@@ -1,65 +1,17 @@
-import { env, exports } from 'cloudflare:workers'
+import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { fairShare } from '../../../src/kernel/gate/limits.ts'
 import { exportPage } from '../../../src/operation/copies/export.ts'
-import { type SeedInput, seedFile } from '../../../src/operation/copies/seed/file.ts'
-import { readExport, threadOf } from '../../../src/operation/copies/seed/split.ts'
+import { seedFile } from '../../../src/operation/copies/seed/file.ts'
+import { readExport } from '../../../src/operation/copies/seed/split.ts'
 import { mintCompanyWithOrder } from '../../resources/files/support.ts'
-import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { ADMIN_TOKEN, adminCall, adminCallWith, adminRequest } from '../../support/admin.ts'
-import { call, freshId, issuesOf, mintCompany, mintToken, sql } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
+import { adminCall } from '../../support/admin.ts'
+import { call, freshId, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { SEEDED } from '../../support/tables.ts'
-import { loseResponses } from '../../support/wrap-bindings.ts'
+import { exportOf, importInto, readAll, readPart, removeThreads } from './export-support.ts'
 import { loadSeed } from './import-support.ts'
-
-/** Sends all parts of a file to another company. */
-async function load(file: SeedInput, companyId: number, threads: string[] = []) {
-  await loadSeed({ ...file, company: { ...file.company, id: companyId } })
-  const loaded: boolean[] = []
-  for (const thread of threads) {
-    const { status, body } = await adminCall('POST', `/companies/${companyId}/imports/email-threads`, thread)
-    expect([status, body.error]).toEqual([200, undefined])
-    loaded.push(body.is_new)
-  }
-  return loaded
-}
-
-/** The text of one response. */
-async function readPart(companyId: number, query = '') {
-  const headers = { authorization: `Bearer ${ADMIN_TOKEN}` }
-  const sent = adminRequest('GET', `/companies/${companyId}/export${query}`, undefined, headers)
-  const response = await exports.default.fetch(sent)
-  expect([response.status, response.headers.get('content-type')]).toEqual([200, 'application/x-ndjson'])
-  return response.text()
-}
-
-/** All responses, without the lines that continue one. */
-async function readAll(companyId: number): Promise<string[]> {
-  const lines: string[] = []
-  for (let query = ''; ; ) {
-    const text = await readPart(companyId, query)
-    expect(text.endsWith('\n')).toBe(true)
-    const part = text.trimEnd().split('\n')
-    const last = JSON.parse(part.at(-1) ?? '')
-    if (last.type !== 'next') return [...lines, ...part]
-    lines.push(...part.slice(0, -1))
-    query = `?cursor=${last.data.cursor}`
-  }
-}
-
-/** An export, the JSON of its email threads, and the file of all others. */
-async function exportOf(companyId: number) {
-  const lines = await readAll(companyId)
-  return { lines, threads: lines.flatMap((line) => threadOf(line) ?? []), file: (await readExport(lines)).file }
-}
-
-/** The ids of threads are unique in the database. */
-const removeThreads = async () => {
-  for (const table of ['email_thread_objects', 'email_threads']) await sql(`DELETE FROM ${table}`)
-}
 
 const TABLES = ['companies', ...SEEDED, 'thread_context_links', 'email_threads']
 
@@ -77,7 +29,7 @@ async function readRows(companyId: number) {
 /** A company with something of everything, most of it changed through the API. */
 async function fillCompany() {
   const id = 2_000 + freshId()
-  await load(smallShop(id), id)
+  await importInto(smallShop(id), id)
   // An accounting system's ids may have any characters.
   await sql("UPDATE clients SET accounting_customer_id = 'NG:1.5' WHERE company_id = ? AND id = 1", id)
   const token = await mintToken(id)
@@ -126,8 +78,8 @@ describe('the export of a company', () => {
     expect(seedFile.safeParse(file).error?.issues).toBe(undefined)
     await removeThreads()
     const copy = id + 500
-    if (kind !== 'new') await load({ company: { id: copy, name: 'Created' } }, copy)
-    expect(await load(file, copy, threads)).toEqual([true, true])
+    if (kind !== 'new') await importInto({ company: { id: copy, name: 'Created' } }, copy)
+    expect(await importInto(file, copy, threads)).toEqual([true, true])
     const comparable = (all: string[]) => all.filter((line) => !line.startsWith('{"type":"integrations"'))
     expect(comparable(await readAll(copy))).toEqual(
       comparable(lines).map((line) => line.replace(`"data":{"id":${id},"name"`, `"data":{"id":${copy},"name"`)),
@@ -135,7 +87,7 @@ describe('the export of a company', () => {
     expect(await readRows(copy)).toEqual({ ...before, companies: [{ ...before.companies[0] }] })
 
     const again = await readRows(copy)
-    expect(await load(file, copy, threads)).toEqual([false, false])
+    expect(await importInto(file, copy, threads)).toEqual([false, false])
     expect(await readRows(copy)).toEqual(again)
   })
 
@@ -149,122 +101,6 @@ describe('the export of a company', () => {
     for (const line of ['{"type":', 'null']) await expect(readExport([company, line])).rejects.toThrow('line 2')
     await expect(readExport([company])).rejects.toThrow(/incomplete/)
     await expect(readExport([end])).rejects.toThrow(/incomplete/)
-  })
-
-  it('leaves a thread alone that was written before it is imported', async () => {
-    const { id, call } = await mintCompany()
-    const put = (text: string) =>
-      call('PUT', '/mail/email-threads/aa', { account_email: 'a@b.example', messages: [{ text }] })
-    await put('exported')
-    const { threads, file } = await exportOf(id)
-    await removeThreads()
-    await put('written')
-    expect(await load(file, id, threads)).toEqual([false])
-    const read = await call('GET', '/mail/email-threads/aa?account_email=a@b.example')
-    expect(read.body.email_thread.messages).toEqual([{ text: 'written' }])
-  })
-
-  it('has content that R2 holds, which an import stores there again, also where the database’s responses are lost', async () => {
-    const [{ id, token }, copy] = [await mintCompany(), 4_500 + freshId()]
-    const body = { account_email: 'a@b.example', messages: [{ text: noise(2_000_000) }], snippet: 's'.repeat(100_000) }
-    await call(token, 'PUT', '/mail/email-threads/aa', body)
-    expect(await storedObjects(id)).toHaveLength(1)
-    const { threads, file } = await exportOf(id)
-    expect(JSON.parse(threads[0] ?? '').messages).toEqual(body.messages)
-    await removeThreads()
-    await load(file, copy)
-    const path = `/companies/${copy}/imports/email-threads`
-    expect((await adminCallWith(loseResponses(env), 'POST', path, threads[0])).body.is_new).toBe(true)
-    expect(await storedObjects(copy)).toHaveLength(1)
-    const response = await call(await mintToken(copy), 'GET', '/mail/email-threads/aa?account_email=a@b.example')
-    expect(response.body.email_thread).toMatchObject(body)
-    expect(await load(file, copy, threads)).toEqual([false])
-    expect(await storedObjects(copy)).toHaveLength(1)
-  })
-
-  it('has threads that are refused where a field is missing or of another kind', async () => {
-    const { id } = await mintCompany()
-    const paths = async (thread: object) =>
-      issuesOf(await adminCall('POST', `/companies/${id}/imports/email-threads`, thread))
-    expect(await paths({})).toEqual(['account_email', 'messages'])
-    const thread = { account_email: 'a@b.example', messages: [], id: 'x', legacy_thread_id: '/', deleted: 1 }
-    const far = { created_at: '0000-01-01T00:00:00+01:00', updated_at: '9999-12-31T23:59:59-01:00' }
-    expect(await paths({ ...thread, ...far })).toEqual(expect.arrayContaining(['created_at', 'updated_at']))
-    expect(await paths(thread)).toEqual([
-      ...['id', 'legacy_thread_id', 'last_synced_at', 'created_at', 'updated_at'],
-      ...['deleted', 'revision', 'content_revision'],
-    ])
-  })
-
-  it('takes a thread with other forms of its times and its id, which stays one thread', async () => {
-    const { id: companyId } = await mintCompany()
-    const at = '2026-03-02T10:00:00+01:00'
-    const times = { last_synced_at: at, created_at: at, updated_at: '2026-03-02T09:00:00Z' }
-    const id = crypto.randomUUID()
-    const thread = { ...times, id, legacy_thread_id: 'q1', deleted: false, revision: 1, content_revision: 1 }
-    const load = (changes: object) => {
-      const body = { ...thread, account_email: 'a@b.example', messages: [], ...changes }
-      return adminCall('POST', `/companies/${companyId}/imports/email-threads`, body)
-    }
-    expect(await load({})).toMatchObject({ status: 200, body: { is_new: true } })
-    expect(await load({ id: id.toUpperCase() })).toMatchObject({ status: 200, body: { is_new: false } })
-    const other = await load({ id: id.toUpperCase(), legacy_thread_id: 'q2' })
-    expect(other.status).toBe(409)
-    expect(other.body.error.message).toContain('an email thread with this id is in the database already')
-  })
-
-  it('has a thread that was sent as indented JSON in one line, which its copy has too', async () => {
-    const [{ id, token }, copy] = [await mintCompany(), 5_000 + freshId()]
-    const thread = { account_email: 'a@b.example', labels: ['x'], messages: [{ text: '\r\n \t', list: [1, {}] }] }
-    const text = JSON.stringify(thread, null, '\t').replaceAll('\n', '\r\n')
-    expect((await call(token, 'PUT', '/mail/email-threads/aa', text)).status).toBe(200)
-    const { lines, threads, file } = await exportOf(id)
-    const [line = '', ...others] = lines.filter((each) => each.startsWith('{"type":"email_threads"'))
-    expect([JSON.parse(line).data, others]).toMatchObject([thread, []])
-    expect(line).not.toContain('\r')
-
-    await removeThreads()
-    expect(await load(file, copy, threads)).toEqual([true])
-    expect(await readAll(copy)).toContain(line)
-  })
-
-  it.each<[string, (companyId: number) => Promise<unknown>]>([
-    [
-      'the database',
-      (id) => sql("UPDATE email_threads SET content = NULL WHERE company_id = ? AND legacy_thread_id = 'aa'", id),
-    ],
-    ['R2', async (id) => env.FILES.delete(await storedObjects(id))],
-  ])('has threads whose content %s lost, without messages', async (store, lose) => {
-    const [company, copy] = [await mintCompany(), 5_500 + freshId()]
-    const messages = { aa: [{ text: store === 'R2' ? noise(2_000_000) : 'a' }], bb: [{ text: 'b' }] }
-    for (const [id, each] of Object.entries(messages)) {
-      await company.call('PUT', `/mail/email-threads/${id}`, { account_email: 'a@b.example', messages: each })
-    }
-    await lose(company.id)
-    const { threads, file } = await exportOf(company.id)
-    expect(threads.map((text) => JSON.parse(text).messages)).toEqual([[], messages.bb])
-    const line = { event: 'mail_content_missing', request_id: expect.any(String), company_id: company.id }
-    expect(logLines).toContainEqual(expect.objectContaining(line))
-    await removeThreads()
-    expect(await load(file, copy, threads)).toEqual([true, true])
-  })
-
-  it('has a thread whose content is replaced while it is read as it was before', async () => {
-    const { id, call } = await mintCompany({ home: 'DB' })
-    const put = async (messages: object[]) => {
-      const sent = { account_email: 'a@b.example', messages }
-      expect((await call('PUT', '/mail/email-threads/aa', sent)).status).toBe(200)
-    }
-    const messages = [{ text: noise(2_000_000) }]
-    await put(messages)
-    const context = { companyId: id, db: openDatabase(env.DB) }
-    const { pieces } = await exportPage(context, env.FILES, 'email_threads', [])
-    // The row and its object are read by now, the content is not.
-    await put([{ text: noise(2_000_100) }])
-    const states = await sql('SELECT state FROM email_thread_objects WHERE company_id = ? ORDER BY state', id)
-    expect(states).toEqual([{ state: 'replaced' }, { state: 'stored' }])
-    const read = await Array.fromAsync(pieces, (piece) => Buffer.from(piece as Uint8Array))
-    expect(JSON.parse(Buffer.concat(read).toString()).data.messages).toEqual(messages)
   })
 
   it.each([1, 2])('has an order as a whole, though it changes and is deleted behind read %i of it', async (read) => {

@@ -4,55 +4,36 @@ import { amount, date, dateTime, id, idText, trimmed, wholeNumber } from '../../
 import { SchemaWriter } from '../../../src/site/reference/schema.ts'
 
 const nullableText = { type: ['string', 'null'] }
+const positive = { type: 'integer', minimum: 1, maximum: 9007199254740991 }
+const object = { type: 'object' }
+const withText = { properties: { a: { type: 'string' } }, required: ['a'] }
+const pattern = (regex: RegExp) => z.string().check(z.regex(regex))
+const text = (pattern: string) => ({ type: 'string', pattern })
+const upTo100 = { type: 'integer', minimum: 1, maximum: 100 }
 
 describe('a Zod schema is published as what it accepts', () => {
   const cases: [string, z.ZodMiniType, 'input' | 'output', unknown][] = [
-    ['an id', id, 'output', { type: 'integer', minimum: 1, maximum: 9007199254740991 }],
-    ['an id in a query', idText, 'input', { type: 'integer', minimum: 1, maximum: 9007199254740991 }],
-    ['a number in a query', wholeNumber(1, 100), 'input', { type: 'integer', minimum: 1, maximum: 100 }],
-    [
-      'a default behind a transform',
-      z._default(wholeNumber(1, 100), 25),
-      'input',
-      { type: 'integer', minimum: 1, maximum: 100, default: 25 },
-    ],
+    ['an id', id, 'output', positive],
+    ['an id in a query', idText, 'input', positive],
+    ['a number in a query', wholeNumber(1, 100), 'input', upTo100],
+    ['a default behind a transform', z._default(wholeNumber(1, 100), 25), 'input', { ...upTo100, default: 25 }],
     ['trimmed text', trimmed(255), 'input', expect.objectContaining({ type: 'string', minLength: 1, maxLength: 255 })],
-    [
-      'the rules behind a trim',
-      z.pipe(z.string().check(z.trim()), z.string().check(z.regex(/^x$/))),
-      'input',
-      { type: 'string', pattern: '^x$' },
-    ],
-    [
-      'a pattern with slashes and backslashes',
-      z.string().check(z.regex(/^\/a\\\/[^/]$/)),
-      'input',
-      { type: 'string', pattern: '^/a\\\\/[^/]$' },
-    ],
+    ['the rules behind a trim', z.pipe(z.string().check(z.trim()), pattern(/^x$/)), 'input', text('^x$')],
+    ['a pattern with slashes and backslashes', pattern(/^\/a\\\/[^/]$/), 'input', text('^/a\\\\/[^/]$')],
     ['nullable text', z.nullable(z.string()), 'output', nullableText],
     ['a nullable enum', z.nullable(z.enum(['a', 'b'])), 'output', { ...nullableText, enum: ['a', 'b', null] }],
     ['a date', date, 'input', { type: 'string', format: 'date' }],
     ['a date-time in a request', z.iso.datetime({ offset: true }), 'input', { type: 'string', format: 'date-time' }],
     ['a date-time in a response', dateTime, 'output', { type: 'string', format: 'date-time', pattern: '\\.\\d{3}Z$' }],
     ['an amount', amount, 'output', { type: 'number' }],
-    [
-      'an object of anything',
-      z.record(z.string(), z.unknown()),
-      'output',
-      { type: 'object', additionalProperties: true },
-    ],
+    ['an object of anything', z.record(z.string(), z.unknown()), 'output', { ...object, additionalProperties: true }],
     [
       'a strict body',
       z.strictObject({ a: z.optional(z.string()) }),
       'input',
-      { type: 'object', properties: { a: { type: 'string' } }, additionalProperties: false },
+      { ...object, properties: { a: { type: 'string' } }, additionalProperties: false },
     ],
-    [
-      'a strict response',
-      z.strictObject({ a: z.string() }),
-      'output',
-      { type: 'object', properties: { a: { type: 'string' } }, required: ['a'] },
-    ],
+    ['a strict response', z.strictObject({ a: z.string() }), 'output', { ...object, ...withText }],
   ]
   it('a default in a body as text, since generators would make its field required', () => {
     const body = z.strictObject({
