@@ -161,7 +161,7 @@ export async function findWithData(store: Store, backups: readonly string[]): Pr
 }
 
 /** Plans which backups to remove: those older than 35 days, but for the newest. */
-export const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
+const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
   backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
 
 const REMOVED_AT_ONCE = 10

@@ -13,7 +13,7 @@ import { addressPolicy } from '../../../src/kernel/http/outbound.ts'
 import { look } from '../../../src/simulators/steer.ts'
 import { call, mintCompany, sqlIn } from '../../support/app.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { administer, createEndpoint, Receiver, Subscriber } from './support.ts'
+import { administer, createEndpoint, openSubscription, Receiver, Subscriber } from './support.ts'
 
 // The companies below are not the first of their database.
 await mintCompany({ home: 'DB' })
@@ -102,8 +102,7 @@ describe('a run', () => {
   })
 
   it('ends after 5 s: what another endpoint has got meanwhile does not wait for it', async () => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClients(3)
     const now = Date.now()
     vi.useFakeTimers({ toFake: ['Date'], now })
@@ -121,8 +120,7 @@ describe('a run', () => {
   })
 
   it.each([2_600, 6_000])('delivers also where each batch of the database takes %i ms', async (batchMs) => {
-    const subscriber = await Subscriber.open()
-    const receiver = await subscriber.subscribe()
+    const { subscriber, receiver } = await openSubscription()
     await subscriber.createClients(1)
     const slow = wrapBindings(env, async (name, work) => {
       const result = await work()

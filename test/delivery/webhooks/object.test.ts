@@ -50,25 +50,6 @@ describe('the object of a company', () => {
     expect(await runInDurableObject(subscriber.object, (_, state) => state.storage.getAlarm())).toBeNull()
   })
 
-  it('is started only where the company has an enabled endpoint, after writes only', async () => {
-    // In another database every company may have endpoints.
-    const open = () => Subscriber.open({ home: 'DB' })
-    const [none, disabled, enabled] = [await open(), await open(), await open()]
-    const receiver = await disabled.subscribe()
-    await receiver.set('enabled = 0')
-    await enabled.subscribe()
-    const { started, bindings } = countStarts('WEBHOOK_DELIVERY')
-    for (const subscriber of [none, disabled, enabled]) {
-      const token = await subscriber.freshToken()
-      const send = async (method: string, path: string, body?: object) =>
-        (await measureHops(request(token, method, path, body), bindings)).response
-      expect((await send('GET', '/clients')).status).toBe(200)
-      expect((await send('PATCH', '/clients/999999', { company_name: 'x' })).status).toBe(404)
-      expect((await send('POST', '/clients', { company_name: 'A' })).status).toBe(200)
-    }
-    expect(new Set(started)).toEqual(new Set([enabled.company.id]))
-  })
-
   it('costs a write no wait', async () => {
     const subscriber = await Subscriber.open({ home: 'DB' })
     await subscriber.subscribe()
@@ -172,20 +153,6 @@ describe('the sweep', () => {
     )
     await written.deliver()
     expect(await receiver.lines()).toEqual(['client.created 5 v1'])
-  })
-})
-
-describe('companies', () => {
-  it('get their own changes only', async () => {
-    const [one, other] = [await Subscriber.open(), await Subscriber.open()]
-    const [receiver, others] = [await one.subscribe(), await other.subscribe()]
-    const id = await one.createClient()
-    const foreign = await other.createClient()
-    await one.call('PUT', '/mail/email-threads/t', { account_email: MAILBOX, messages: [] })
-    await one.deliver()
-    await other.deliver()
-    expect((await receiver.messages()).map(({ body }) => body.data.id)).toEqual([id, expect.any(String)])
-    expect(await others.lines()).toEqual([`client.created ${foreign} v1`])
   })
 })
 

@@ -92,15 +92,17 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
   it('replaces backups of more than 35 days ago, with all of their files', async () => {
     const company = await mint()
     const start = Date.now()
-    vi.setSystemTime(start - 50 * DAY_MS)
-    await backUp(company.id)
+    for (const ageMs of [50 * DAY_MS, 35 * DAY_MS + 1, 35 * DAY_MS]) {
+      vi.setSystemTime(start - ageMs)
+      await backUp(company.id)
+    }
     vi.setSystemTime(start)
     await env.BACKUPS.put(`backups/${company.id}/parts/2020-01-01T00:00:00.000Z/00001.ndjson.gz`, 'of no manifest')
     await backUp(company.id)
     const manifests = await manifestsOf(company.id)
-    expect(manifests.map(({ at }) => at)).toEqual([new Date(start).toISOString()])
+    expect(manifests.map(({ at }) => Date.parse(at))).toEqual([start - 35 * DAY_MS, start])
     const { objects } = await env.BACKUPS.list({ prefix: `backups/${company.id}/parts/` })
-    expect(objects.map(({ key }) => key)).toEqual(manifests[0]?.parts.map(({ key }) => key))
+    expect(objects.map(({ key }) => key)).toEqual(manifests.flatMap(({ parts }) => parts.map(({ key }) => key)))
   })
 
   it('keeps the newest one with data, however old it is, while the company that was made again is empty', async () => {
@@ -251,7 +253,10 @@ describe('a damaged backup', () => {
     await backUp(company.id)
     const [manifest] = await manifestsOf(company.id)
     const part = manifest?.parts.find(({ rows }) => rows.clients)
-    await env.BACKUPS.put(part?.key ?? '', new Uint8Array(part?.bytes ?? 0))
+    const bytes = (await (await env.BACKUPS.get(part?.key ?? ''))?.bytes()) ?? expect.fail('no file')
+    expect(part?.bytes).toBe(bytes.length)
+    bytes[bytes.length - 1] = 255 - (bytes.at(-1) ?? 0)
+    await env.BACKUPS.put(part?.key ?? '', bytes)
     await wipe(company.id)
     await expect(restore(company.id)).rejects.toMatchObject({
       kind: 'conflict',

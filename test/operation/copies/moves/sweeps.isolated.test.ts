@@ -6,7 +6,6 @@ import type { Env } from '../../../../src/env.ts'
 import { collectAdminEntries } from '../../../../src/kernel/db/audit.ts'
 import { forEachDatabase } from '../../../../src/kernel/db/placement.ts'
 import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts'
-import { logGauges } from '../../../../src/operation/health/gauges.ts'
 import { sweepMailContents } from '../../../../src/resources/mail/content.ts'
 import { adminCallWith } from '../../../support/admin.ts'
 import { type Home, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
@@ -171,9 +170,6 @@ describe('the sweep', () => {
       const { started } = await sweepAll(broken)
       await expectServed(served, started)
       expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_failed', database: failing }))
-      await logGauges(broken, Date.now())
-      expect(logLines.findLast(({ event }) => event === 'gauge')).toMatchObject({ databases: 1 })
-      expect(logLines).toContainEqual(expect.objectContaining({ event: 'gauge_failed', database: failing }))
     }
   })
 })
