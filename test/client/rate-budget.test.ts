@@ -36,11 +36,9 @@ describe('the headers', () => {
 
 describe('the budget', () => {
   it('is null before the first response, then what the last responses told less the requests since', async () => {
-    const { api, respond } = openLimited()
+    const { api, respond, ask } = openLimited()
     expect(api.readRateBudget()).toBeNull()
-    const first = api.clients.list()
-    respond('"default";r=2;t=60, "database";r=14000;t=60')
-    await first
+    await ask('"default";r=2;t=60, "database";r=14000;t=60')
     expect(api.readRateBudget()).toEqual({
       requests: { limit: 3, remaining: 2, resetsAt: START + 60_000 },
       databaseMs: { limit: 15_000, remaining: 14_000, resetsAt: START + 60_000 },
@@ -65,12 +63,10 @@ describe('the budget', () => {
   })
 
   it('is not replaced by what was left of a window that ended, in the late response of a long poll', async () => {
-    const { api, respond } = openLimited()
+    const { api, respond, ask } = openLimited()
     const poll = api.changes.list({ wait: 25 })
     vi.setSystemTime(START + 20_000)
-    const next = api.clients.list()
-    respond('"default";r=1;t=60, "database";r=9;t=60', 1)
-    await next
+    await ask('"default";r=1;t=60, "database";r=9;t=60', 1)
     const known = api.readRateBudget()?.requests
     respond('"default";r=200;t=1, "database";r=9;t=60')
     await poll
@@ -78,10 +74,8 @@ describe('the budget', () => {
   })
 
   it('is replaced by the window of the API where only this client assumed that one began', async () => {
-    const { api, respond } = openLimited()
-    const first = api.clients.list()
-    respond('"default";r=2;t=60, "database";r=9;t=60')
-    await first
+    const { api, respond, ask } = openLimited()
+    await ask('"default";r=2;t=60, "database";r=9;t=60')
     vi.setSystemTime(START + 60_000)
     const second = api.clients.list()
     expect(api.readRateBudget()?.requests).toMatchObject({ remaining: 2, resetsAt: START + 120_000 })
@@ -101,7 +95,7 @@ describe('the budget', () => {
 
 describe('a batch in flight', () => {
   it('counts as all of its operations, until its response', async () => {
-    const { api, respond } = openLimited()
+    const { api, respond, ask } = openLimited()
     const operation = { method: 'POST', path: '/clients', body: { company_name: 'Oak' } } as const
     const [first, batch] = [api.clients.list(), api.batch([operation, operation])]
     respond('"default";r=2;t=60, "database";r=9;t=60')
@@ -110,9 +104,7 @@ describe('a batch in flight', () => {
     respond('"default";r=0;t=60, "database";r=9;t=60')
     await batch
     vi.setSystemTime(START + 60_000)
-    const next = api.clients.list()
-    respond('"default";r=2;t=40, "database";r=9;t=60')
-    await next
+    await ask('"default";r=2;t=40, "database";r=9;t=60')
     expect(api.readRateBudget()?.requests.remaining).toBe(2)
   })
 })
@@ -193,7 +185,12 @@ function openLimited(options: Partial<ClientOptions> = {}) {
   }
   const api = clientWith(fetch, { sleep, ...options })
   const respond = (limit: string, index = 0) => pending.splice(index, 1)[0]?.(limit)
-  return { api, sentAt, answer, respond }
+  const ask = async (limit: string, index = 0) => {
+    const sent = api.clients.list()
+    respond(limit, index)
+    await sent
+  }
+  return { api, sentAt, answer, respond, ask }
 }
 
 /** The limit header of an API that counts the requests of a fixed window. */

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { buildCreateCall, buildUpdateCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
+import { buildCreateCall, type InvoiceCall } from '../../../src/delivery/accounting/invoice-payload.ts'
 import { CREDENTIALS, SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { ACME, fail, INVOICE_POST, makeLine, makeOrder, openAccount, REALM, World } from './support.ts'
 
@@ -17,14 +17,6 @@ describe('an invoice', () => {
     expect(new URL(path, 'http://x').searchParams.get('requestid')).toBe('r1')
     expect(new URL(path, 'http://x').searchParams.get('minorversion')).toBe('75')
     expect(headers).toMatchObject({ 'content-type': 'application/json', accept: 'application/json' })
-  })
-
-  it('is updated, and returned with its new version and figures', async () => {
-    const { adapter, references, create } = await openAccount()
-    const key = await adapter.sendInvoice(create, 'r1')
-    const update = buildUpdateCall(makeOrder({ items: [makeLine({ quantity: 2 })] }), references, key)
-    const updated = { Id: key.Id, SyncToken: '1', total: 20.57, tax: 1.57 }
-    expect(await adapter.sendInvoice(update, 'r2')).toEqual(updated)
   })
 
   it.each(["O'Brien & Söns", 'back\\slash', "\\' or Id = '1", '100% "cotton", ünï + 1'])(
@@ -85,21 +77,15 @@ describe('a failed call', () => {
     ['a token that is refused twice', { ...SPOILT.tokenExpired, times: 2 }, 'token'],
     ['403', { ...SPOILT.forbidden }, 'grant_lost'],
     ['a page with 403', { ...SPOILT.unavailable, status: 403 }, 'transient'],
-  ])('after %s is classified, and the call can be repeated', async (_name, fault, expected) => {
+    ['a redirect', { status: 302, headers: { location: '/stolen' } }, 'transient', 'responded with 302'],
+    ['more than the cap', { status: 200, body: 'x'.repeat(5_000_000) }, 'transient', 'the response is too large'],
+  ])('after %s is classified, and the call can be repeated', async (_name, fault, expected, text = '') => {
     const { world, adapter, create } = await openAccount()
     await world.spoil({ match: INVOICE_POST, ...fault })
     const error = await fail(adapter.sendInvoice(create, 'r1'))
-    expect(error.failure).toBe(expected)
+    expect(error).toMatchObject({ failure: expected, message: expect.stringContaining(text) })
     await world.spoil()
     expect(await adapter.sendInvoice(create, 'r1')).toMatchObject({ SyncToken: '0' })
-  })
-
-  it('does not follow a redirect', async () => {
-    const { world, adapter } = await openAccount()
-    await world.spoil({ match: '^GET', status: 302, headers: { location: `${world.baseUrl}/stolen` } })
-    const error = await fail(adapter.readInvoice('1'))
-    expect(error).toMatchObject(transient('responded with 302'))
-    expect(await world.lines()).not.toContain('GET /stolen')
   })
 
   it('reports a host that cannot be reached', async () => {
@@ -120,12 +106,6 @@ describe('a failed call', () => {
         setTimeout(work, ms > 10_000 ? 300 : ms)) as typeof setTimeout)
     const error = await fail(adapter.sendInvoice(create, 'r1')).finally(() => shortened.mockRestore())
     expect(error).toMatchObject(transient('no response in time'))
-  })
-
-  it('reports a response larger than the cap', async () => {
-    const { world, adapter } = await openAccount()
-    await world.spoil({ match: '^GET', status: 200, body: JSON.stringify({ filler: 'x'.repeat(5_000_000) }) })
-    expect(await fail(adapter.readInvoice('1'))).toMatchObject(transient('the response is too large'))
   })
 
   it.each<[string, Parameters<typeof makeOrder>[0], (call: InvoiceCall) => InvoiceCall, string]>([

@@ -5,14 +5,18 @@ import { fail, REALM, World } from './support.ts'
 
 const TOKEN = '^POST /oauth2'
 
+function openWorld() {
+  const world = new World()
+  return { world, adapter: world.connect() }
+}
+
 async function countRefreshes(world: World): Promise<number> {
   return (await world.lines()).filter((line) => line.startsWith('POST /oauth2')).length
 }
 
 describe('access tokens', () => {
   it('are requested when there is none, and reused', async () => {
-    const world = new World()
-    const adapter = world.connect()
+    const { world, adapter } = openWorld()
     await adapter.findInvoices('1')
     await adapter.findInvoices('2')
     expect(await countRefreshes(world)).toBe(1)
@@ -81,8 +85,7 @@ describe('access tokens', () => {
   })
 
   it('are renewed once when refused, and the call repeated once', async () => {
-    const world = new World()
-    const adapter = world.connect()
+    const { world, adapter } = openWorld()
     await adapter.findInvoices('1')
     await world.steer({ action: 'expire_access' })
     expect(await adapter.findInvoices('1')).toEqual([])
@@ -99,8 +102,7 @@ describe('access tokens', () => {
   })
 
   it('are renewed once for concurrent calls', async () => {
-    const world = new World()
-    const adapter = world.connect()
+    const { world, adapter } = openWorld()
     await Promise.all(['1', '2', '3', '4'].map((number) => adapter.findInvoices(number)))
     expect(await countRefreshes(world)).toBe(1)
     await world.steer({ action: 'expire_access' })
