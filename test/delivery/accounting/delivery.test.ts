@@ -36,6 +36,8 @@ describe('an order’s changes', () => {
 
     await shop.deliverDeletion(id)
     expect(await shop.changes()).toEqual(['customer', 'create', 'update', 'void'])
+    // Each names the version before it: none is refused as stale, and repeated.
+    expect(await shop.invoiceCalls()).toHaveLength(3)
     expect(await shop.open()).toEqual([])
     expect(shop.startCalls).toBe(3)
   })
