@@ -177,7 +177,8 @@ describe('500 random changes of orders through the service under random failures
     await shop.world.spoil()
     for (let round = 0; round < 30 && (await shop.open()).length > 0; round++) {
       await run.reconnectIfStopped()
-      await shop.deliverLater()
+      await shop.passTime()
+      await shop.deliver()
     }
     expect(await shop.open()).toEqual([])
 
