@@ -80,7 +80,7 @@ function readObject(db: DatabaseSync, { id, content_hash }: StoredThread, object
 }
 
 /** Whether the arrays of a thread are those of a body. */
-export function isContent(content: unknown, body: { participants: object[]; labels: string[]; messages: object[] }) {
+function isContent(content: unknown, body: { participants: object[]; labels: string[]; messages: object[] }) {
   if (typeof content !== 'object' || content === null) return false
   return (['participants', 'labels', 'messages'] as const).every((key) =>
     isDeepStrictEqual(Reflect.get(content, key), body[key]),
