@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { cpSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { styleText } from 'node:util'
 import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core'
@@ -7,13 +7,12 @@ import { storedBytes } from '../../../src/kernel/db/quota.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany, insertTokens, makeTokens } from './company.ts'
 import { bearer, databaseLeft, median, quantile } from './load.ts'
-import { childrenNamed } from './memory.ts'
 import { buildWorker, type Running, startApi } from './worker.ts'
 
 /*
- * Two companies share a database. While one does its worst over 50 connections for a minute, with one token or with 50,
- * the other's requests come at a steady rate. Each run has processes and data of its own, so that no limit that one
- * has used up protects the neighbour in the next.
+ * Two companies share a database. While one does its worst over 50 connections for a minute, with as many tokens, the
+ * other's requests come at a steady rate. Each run has processes and data of its own, so that no limit that one has used
+ * up protects the neighbour in the next.
  */
 const CLIENTS = Number(process.env.CLIENTS ?? 200_000)
 const NEIGHBOUR_CLIENTS = 1_000
@@ -29,9 +28,6 @@ const REFUSED_PAUSE_MS = 1_000
 
 /** Stands for the status of a request whose connection was closed. */
 const LOST = 0
-
-/** So many rows take about 200 ms. */
-const SLOW_ROWS = 1_500_000
 
 /** The neighbour's: a token may make 300 requests a minute. */
 const NEIGHBOUR_TOKENS = 10
@@ -59,25 +55,14 @@ const CANDIDATES = [
 interface Outcome {
   alone: number[]
   together: number[]
-  /** Those of `together` that were sent while the spender was still served. */
-  whileServed: number[]
   /** The neighbour's requests that were not served. */
   failed: number
   /** The spender's requests by their status. */
   statuses: Record<number, number>
-  /** Shares of the time beside it: of the thread that runs Worker and database, and of the spender's statements. */
-  busy: number
-  inDatabase: number
 }
-
-/** The spender's database time so far, in milliseconds, by the log. */
-let spentMs = 0
 
 interface Attack {
   name: string
-  tokens: number
-  /** The requests are invalid: they cost the Worker as much, and the database nothing. The ratio has no target. */
-  isRefused?: true
   /** @param n counts the requests of all connections */
   next: (n: number) => Sent
 }
@@ -85,33 +70,28 @@ interface Attack {
 interface Sent {
   path: string
   method?: string
-  headers?: Record<string, string>
   body?: object
 }
 
 export function run(): Promise<void> {
   return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'slow-database.js')
+    const script = buildWorker(join(directory, 'build'))
     const { cached, tokens } = await fillOnce(`neighbour-${CLIENTS}`, fill)
     const served = async <T>(work: (api: Running) => Promise<T>) => {
       const state = join(directory, 'state')
       rmSync(state, { recursive: true, force: true })
       cpSync(cached, state, { recursive: true })
-      await using api = await startApi(script, state, {
-        handleStructuredLogs: ({ message }) => {
-          if (message.includes('"company_id":1,')) spentMs += Number(/"database_ms":([\d.]+)/.exec(message)?.[1] ?? 0)
-        },
-      })
+      await using api = await startApi(script, state)
       return await work(api)
     }
     const worst = await served(({ url }) => findWorst(url, tokens.spender.at(-1) ?? ''))
-    for (const attack of attacksWith(worst).filter(({ name }) => name.includes(process.env.ATTACK ?? ''))) {
+    for (const attack of attacksWith(worst)) {
       const outcomes: Outcome[] = []
       for (let round = 0; round < ROUNDS; round++) {
         outcomes.push(
           await served(async (api) => {
             await limitStorage(api)
-            return measure(api.url, attack, tokens.spender.slice(0, attack.tokens), tokens.neighbour)
+            return measure(api.url, attack, tokens.spender.slice(0, -1), tokens.neighbour)
           }),
         )
       }
@@ -121,34 +101,23 @@ export function run(): Promise<void> {
 }
 
 function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
-  const fill = (client_id: number) => (n: number) => ({
+  const fill = (n: number) => ({
     method: 'PUT',
     path: `/mail/threads/fill-${n}`,
-    body: { client_id, participants_data: [{ name: noise(250_000) }] },
+    body: { client_id: 1, participants_data: [{ name: noise(250_000) }] },
   })
-  const putItems = (lines: number, length: number, quantity: number) => (n: number) => ({
+  const putItems = (lines: number, length: number) => (n: number) => ({
     method: 'PUT',
     path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
-    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity, description: noise(length) })) },
+    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity: 1, description: noise(length) })) },
   })
-  const slow = { path: '/clients/1', headers: { 'x-slow-rows': String(SLOW_ROWS) } }
-  const attack = (name: string, next: Attack['next'], tokens = 50): Attack => ({ name, tokens, next })
-  const refused = (name: string, next: Attack['next']): Attack => {
-    return { ...attack(`for comparison, without the database: ${name} 400`, next), isRefused: true }
-  }
+  const searches = `parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`
+  const items = 'heaviest writes: PUT /orders/{id}/invoice-items with'
   return [
-    attack(`worst request: GET ${worst.path}, ${worst.databaseMs} ms`, () => ({ path: worst.path }), 1),
-    attack('made slow: GET /clients/1 and a statement of about 200 ms', () => slow, 1),
-    attack(`parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`, () => ({ path: worst.path })),
-    refused('GET /clients?per_page=0, which is', () => ({ path: '/clients?per_page=0' })),
-    attack('filling the database: PUT /mail/threads/{id} with 250 KB', fill(1)),
-    refused('the same with a client_id that is', fill(-1)),
-    attack(
-      'heaviest writes: PUT /orders/{id}/invoice-items with 39 lines of 10,000 characters',
-      putItems(39, 10_000, 1),
-    ),
-    attack('heaviest writes: PUT /orders/{id}/invoice-items with 500 lines of 700 characters', putItems(500, 700, 1)),
-    refused('the same with a quantity that is', putItems(500, 700, -1)),
+    { name: searches, next: () => ({ path: worst.path }) },
+    { name: 'filling the database: PUT /mail/threads/{id} with 250 KB', next: fill },
+    { name: `${items} 39 lines of 10,000 characters`, next: putItems(39, 10_000) },
+    { name: `${items} 500 lines of 700 characters`, next: putItems(500, 700) },
   ]
 }
 
@@ -216,10 +185,10 @@ async function findWorst(url: string, token: string): Promise<{ path: string; da
   return measured.reduce((worst, each) => (each.databaseMs > worst.databaseMs ? each : worst))
 }
 
-function send(url: string, token: string, { path, method = 'GET', headers, body }: Sent): Promise<Response> {
+function send(url: string, token: string, { path, method = 'GET', body }: Sent): Promise<Response> {
   return fetch(`${url}/api/v1${path}`, {
     method,
-    headers: { ...bearer(token), ...(body && { 'content-type': 'application/json' }), ...headers },
+    headers: { ...bearer(token), ...(body && { 'content-type': 'application/json' }) },
     ...(body && { body: JSON.stringify(body) }),
   })
 }
@@ -227,10 +196,8 @@ function send(url: string, token: string, { path, method = 'GET', headers, body 
 async function measure(url: string, attack: Attack, spender: string[], neighbour: string[]): Promise<Outcome> {
   await sendSteadily(url, neighbour, 3)
   const alone = await sendSteadily(url, neighbour, ALONE_SECONDS)
-  const [spentBefore, busyBefore] = [spentMs, processorSeconds()]
   const endsAt = Date.now() + TOGETHER_SECONDS * 1_000
   const statuses: Record<number, number> = {}
-  let lastServedAt = 0
   let count = 0
   const spend = async (_: unknown, connection: number) => {
     const token = spender[connection % spender.length] ?? ''
@@ -239,40 +206,24 @@ async function measure(url: string, attack: Attack, spender: string[], neighbour
         .then(async (response) => ({ status: response.status, text: await response.text() }))
         .catch((error: unknown) => ({ status: LOST, text: String(error) }))
       statuses[status] = (statuses[status] ?? 0) + 1
-      if (status === (attack.isRefused ? 400 : 200)) lastServedAt = Date.now()
-      // A slow body is also 400.
-      else if (status >= 400 && status < 413 && !text.includes('in time')) {
+      if (status === 200) continue
+      // A slow body is 400.
+      if (status >= 400 && status < 413 && !text.includes('in time')) {
         throw new Error(`${attack.name} got ${status}: ${text.slice(0, 300)}`)
-      } else await new Promise((resolve) => setTimeout(resolve, REFUSED_PAUSE_MS))
+      }
+      await new Promise((resolve) => setTimeout(resolve, REFUSED_PAUSE_MS))
     }
   }
   const [together] = await Promise.all([
     sendSteadily(url, neighbour, TOGETHER_SECONDS),
     ...Array.from({ length: CONNECTIONS }, spend),
   ])
-  const busy = (processorSeconds() - busyBefore) / TOGETHER_SECONDS
-  const inDatabase = (spentMs - spentBefore) / 1_000 / TOGETHER_SECONDS
   const times = (samples: Sample[]) => samples.map(({ ms }) => ms)
-  const whileServed = together.filter(({ sentAt }) => sentAt <= lastServedAt)
   const failed = [...alone, ...together].filter(({ isServed }) => !isServed).length
-  return {
-    ...{ statuses, failed, busy, inDatabase },
-    ...{ alone: times(alone), together: times(together), whileServed: times(whileServed) },
-  }
-}
-
-/** Processor time of the runtimes that this process started (proc(5), fields 14 and 15, in hundredths of a second). */
-function processorSeconds(): number {
-  const ticks = childrenNamed('workerd').map((pid) => {
-    const [, fields = ''] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')
-    const [user, system] = fields.split(' ').slice(11)
-    return Number(user) + Number(system)
-  })
-  return ticks.reduce((sum, each) => sum + each, 0) / 100
+  return { statuses, failed, alone: times(alone), together: times(together) }
 }
 
 interface Sample {
-  sentAt: number
   ms: number
   isServed: boolean
 }
@@ -291,28 +242,27 @@ async function sendSteadily(url: string, tokens: string[], seconds: number): Pro
 }
 
 async function sendOne(url: string, token: string, path: string): Promise<Sample> {
-  const sentAt = Date.now()
   const start = performance.now()
   const isServed = await send(url, token, { path })
     .then(async (response) => (await response.arrayBuffer()) && response.status === 200)
     .catch(() => false)
-  return { sentAt, ms: performance.now() - start, isServed }
+  return { ms: performance.now() - start, isServed }
 }
 
-function print({ name, tokens, isRefused }: Attack, outcomes: Outcome[]): void {
+function print({ name }: Attack, outcomes: Outcome[]): void {
   const of = (pick: (outcome: Outcome) => number) => median(outcomes.map(pick))
-  const percent = (pick: (outcome: Outcome) => number) => `${(of(pick) * 100).toFixed(0)} %`
+  const times = (side: 'alone' | 'together') =>
+    `p50 ${of((outcome) => median(outcome[side])).toFixed(2)} ms (p99 ${of((outcome) => quantile(outcome[side], 0.99)).toFixed(0)})`
   const ratio = of(({ alone, together }) => median(together) / median(alone))
   const failed = of((outcome) => outcome.failed)
-  const isOver = !isRefused && (ratio > TARGET || failed > 0)
-  const shown = `${ratio.toFixed(2)}${isRefused ? '' : `, target ${TARGET}`}; ${failed} of the neighbour’s requests failed`
+  const isOver = ratio > TARGET || failed > 0
+  const shown = `${ratio.toFixed(2)}, target ${TARGET}; ${failed} of the neighbour’s requests failed`
   const statuses = [...new Set(outcomes.flatMap((outcome) => Object.keys(outcome.statuses)))].map(Number)
+  const responses = statuses.map((each) => `${each || 'none'} × ${of((outcome) => outcome.statuses[each] ?? 0)}`)
   console.log(
     `\n${name}\n` +
-      `  spender:   responses ${statuses.map((status) => `${status || 'none'} × ${of((outcome) => outcome.statuses[status] ?? 0)}`).join(', ')}, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections with ${tokens} token${tokens > 1 ? 's' : ''}\n` +
-      `  neighbour: p50 ${of(({ alone }) => median(alone)).toFixed(2)} ms alone (p99 ${of(({ alone }) => quantile(alone, 0.99)).toFixed(0)}), ${of(({ together }) => median(together)).toFixed(2)} ms beside it (p99 ${of(({ together }) => quantile(together, 0.99)).toFixed(0)})\n` +
-      `  ratio:     ${isOver ? styleText('bold', `${shown}: over`) : shown}\n` +
-      `  runtime:   its thread busy ${percent(({ busy }) => busy)}, the spender’s statements ${percent(({ inDatabase }) => inDatabase)} of the time\n` +
-      `  while the spender was served: p50 ${of(({ whileServed }) => median(whileServed)).toFixed(2)} ms (${of(({ whileServed }) => whileServed.length).toFixed(0)} of ${TOGETHER_SECONDS * REQUESTS_PER_SECOND} requests)`,
+      `  spender:   responses ${responses.join(', ')}, in ${TOGETHER_SECONDS} s over ${CONNECTIONS} connections\n` +
+      `  neighbour: alone ${times('alone')}, beside it ${times('together')}\n` +
+      `  ratio:     ${isOver ? styleText('bold', `${shown}: over`) : shown}`,
   )
 }
