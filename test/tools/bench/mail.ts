@@ -5,7 +5,6 @@ import { CONNECTIONS, compare, type Figures, type Load, loadOf, median, ROUNDS }
 import { column, measureMemory } from './mail-memory.ts'
 import { prepare, requestsOf, sendOnce, TARGETS, WORKS, type Work } from './mail-requests.ts'
 import { makeThread } from './mail-thread.ts'
-import { childrenNamed, forgetPeakMemory, peakMemoryBytes } from './memory.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
 
 /** Large threads are sent one at a time: they would wait for each other's memory. */
@@ -31,8 +30,6 @@ interface Cell {
 interface Round {
   api: Figures
   floor: Figures
-  apiMb: number
-  floorMb: number
   storedPerSent: number
 }
 
@@ -48,35 +45,26 @@ export function run(): Promise<void> {
 }
 
 async function measureRound(measured: Cell[], script: string, directory: string): Promise<void> {
-  const before = childrenNamed('workerd')
   await using floor = await startBare(FLOOR, join(directory, 'floor'))
-  const floorPids = childrenNamed('workerd').filter((pid) => !before.includes(pid))
   await using api = await startApi(script, join(directory, 'api'))
-  const apiPids = childrenNamed('workerd').filter((pid) => !before.includes(pid) && !floorPids.includes(pid))
   const tokens = await prepare(api)
   for (const { size, work, rounds } of measured) {
     const text = JSON.stringify(makeThread(size.bytes))
     const next = requestsOf(work, String(size.bytes), tokens, text)
     const bare = { method: 'POST', path: '/', body: text }
     const drive = size.connections === 1 ? loadSingly : loadOf
-    for (const pid of [...apiPids, ...floorPids]) forgetPeakMemory(pid)
     const figures = await compare({ floor: drive(floor.url, () => bare), api: drive(api.url, next) }, PACE)
-    const [apiMb, floorMb] = [peakMb(apiPids), peakMb(floorPids)]
-    rounds.push({ ...figures, apiMb, floorMb, storedPerSent: (await storedBytes(api)) / bare.body.length })
+    rounds.push({ ...figures, storedPerSent: (await storedBytes(api)) / bare.body.length })
   }
-}
-
-function peakMb(pids: readonly number[]): number {
-  return Math.max(...pids.map(peakMemoryBytes)) / 1e6
 }
 
 /** The ratio is taken within a round; what is printed is the median of the rounds. */
 function print(measured: readonly Cell[]): void {
   console.log(
-    `email threads: median of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms; memory is the peak of the whole simulated platform`,
+    `email threads: median of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms`,
   )
   console.log(
-    '  size     at once  work            API p50      p99   floor p50      p99   ratio  target        API MB  floor MB   stored/sent',
+    '  size     at once  work            API p50      p99   floor p50      p99   ratio  target     stored/sent',
   )
   for (const { size, work, rounds } of measured) {
     const of = (value: (round: Round) => number) => median(rounds.map(value))
@@ -84,10 +72,9 @@ function print(measured: readonly Cell[]): void {
     const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
     const times = (side: 'api' | 'floor') =>
       `${column(of((round) => round[side].p50))} ${column(of((round) => round[side].p99))}`
-    const memory = `${column(of(({ apiMb }) => apiMb))}  ${column(of(({ floorMb }) => floorMb))}`
     const stored = work === 'PUT' ? of(({ storedPerSent }) => storedPerSent).toFixed(3) : ''
     console.log(
-      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times('api')}    ${times('floor')}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${memory}   ${stored.padStart(11)}`,
+      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times('api')}    ${times('floor')}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${stored.padStart(11)}`,
     )
   }
 }
