@@ -1,10 +1,11 @@
 import { execFileSync, type StdioOptions } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { build as bundle } from 'esbuild'
 import { readConfiguration } from '../../../src/cli/wrangler.ts'
 
-const ROOT = join(import.meta.dirname, '../../..')
+/** This repository. */
+export const ROOT = join(import.meta.dirname, '../../..')
 
 /** A built Worker, with the bindings that its `wrangler.toml` names. */
 export interface Build {
@@ -18,30 +19,15 @@ export interface Build {
 /**
  * Builds a Worker as it is deployed.
  *
- * @param source a directory of this repository's form, or what git can check out; nothing for this directory
- * @param directory a temporary one
+ * @param root a directory of this repository's form
+ * @param out a temporary one
  */
-export async function buildFrom(source: string | undefined, directory: string): Promise<Build> {
-  mkdirSync(directory, { recursive: true })
-  const isDirectory = source === undefined || existsSync(join(source, 'wrangler.toml'))
-  const root = isDirectory ? resolve(source ?? ROOT) : checkOut(source, directory)
-  const out = join(directory, 'out')
+export async function buildFrom(root: string, out: string): Promise<Build> {
   const options = { cwd: root, stdio: ['ignore', 'ignore', 'pipe'] satisfies StdioOptions }
   execFileSync('wrangler', ['deploy', '--dry-run', '--env', 'production', '--outdir', out], options)
   const script = readFileSync(join(out, 'index.js'), 'utf8')
   const configuration = readConfiguration(join(root, 'wrangler.toml'))
   return { configuration, ...(await toFactory(script)) }
-}
-
-/** The files of a commit, with the packages of this directory. */
-function checkOut(reference: string, directory: string): string {
-  const root = join(directory, 'source')
-  const archive = join(directory, 'source.tar')
-  execFileSync('git', ['archive', '--format=tar', '-o', archive, reference], { cwd: ROOT })
-  mkdirSync(root)
-  execFileSync('tar', ['-xf', archive, '-C', root])
-  symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'))
-  return root
 }
 
 /** Modules of the runtime that a Worker may import. */

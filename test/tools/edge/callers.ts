@@ -98,13 +98,13 @@ export class Callers {
     await this.send(far, token, false, { what: 'wait for the copy', path })
   }
 
-  /** The lanes of all sites, each of which sends one request when it is called with its turn. */
-  lanes(samples: number, coldShare: number): { count: number; step: (turn: number) => Promise<void> }[] {
+  /** The lanes of all sites, each of which sends its requests one after the other. */
+  lanes(samples: number, coldShare: number): (() => Promise<void>)[] {
     return CALLER_SITES.flatMap((site, siteIndex) =>
       LANES.map((kinds, laneIndex) => {
         const firstToken = (siteIndex * LANES.length + laneIndex) * TOKENS_OF_A_LANE
         const coldEvery = coldShare > 0 ? Math.round(1 / coldShare) : Number.POSITIVE_INFINITY
-        const step = async (turn: number) => {
+        const send = async (turn: number) => {
           const measured = turn - WARM_UPS
           const kind = kinds[turn % kinds.length] ?? 'read'
           const isCold = measured >= 0 && Math.floor(measured / kinds.length) % coldEvery === coldEvery - 1
@@ -115,7 +115,9 @@ export class Callers {
           }
           await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
         }
-        return { count: WARM_UPS + samples * kinds.length, step }
+        return async () => {
+          for (let turn = 0; turn < WARM_UPS + samples * kinds.length; turn++) await send(turn)
+        }
       }),
     )
   }

@@ -4,13 +4,13 @@ import { describe, judge } from './report.ts'
 import { runEdge } from './run.ts'
 
 /*
- * npm run edge -- --before REF
+ * npm run edge
  *
  * Simulates the Worker in eight regions, with its database in three of them, and prints how long requests take from
- * each, beside those of another build (a directory, or what git can check out). Then callers read what they have just
- * written. Ends with exit code 1 where a target is missed. Times are real ones: what is far takes as long as it would.
+ * each. Then callers read what they have just written. Ends with exit code 1 where a target is missed. Times are real
+ * ones: what is far takes as long as it would.
  */
-const USAGE = 'npm run edge -- [--before DIR|REF] [--requests N] [--cold PERCENT] [--ignore-bookmarks]'
+const USAGE = 'npm run edge -- [--requests N] [--cold PERCENT] [--ignore-bookmarks]'
 const CLIENTS = 1_000
 const MOST_SAMPLES = 40
 const LEAST_SAMPLES = 5
@@ -19,7 +19,6 @@ const DEPLOYS = 5
 
 const { values } = parseArgs({
   options: {
-    before: { type: 'string' },
     requests: { type: 'string', default: '20000' },
     cold: { type: 'string', default: '20' },
     'ignore-bookmarks': { type: 'boolean', default: false },
@@ -28,7 +27,6 @@ const { values } = parseArgs({
 const pairs = readNumber('--requests', values.requests, 1, 1_000_000)
 
 const measured = await runEdge({
-  before: values.before,
   primaries: PRIMARIES,
   clients: CLIENTS,
   samples: Math.min(MOST_SAMPLES, Math.max(LEAST_SAMPLES, Math.round(pairs / REQUESTS_PER_SAMPLE))),
