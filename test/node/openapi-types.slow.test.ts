@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { readSampleSeed } from '../../src/cli/sample-company.ts'
 import { checkSeed } from '../../src/cli/seed-file.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
+import { document, resolve } from '../support/conformance.ts'
+import { findOperation, type Operation, operations, propertiesOf } from '../tools/fuzz/description.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -58,9 +60,9 @@ describe('the types that openapi-typescript generates from the published descrip
   ])('fail the check with %s', async (_name, damage, file) => {
     const folder = await mkdtemp(join(ROOT, '.contract/damaged-'))
     try {
-      const document = await readDocument()
-      damage(document)
-      await writeFile(join(folder, 'openapi.json'), JSON.stringify(document))
+      const damaged = structuredClone(document)
+      damage(damaged)
+      await writeFile(join(folder, 'openapi.json'), JSON.stringify(damaged))
       await generate(join(folder, 'openapi.json'), join(folder, 'openapi.ts'))
       const config = {
         extends: '../../test/contract/tsconfig.json',
@@ -84,7 +86,6 @@ describe('the program', () => {
   afterAll(() => dev?.stop())
 
   it('calls every operation of the description with all of its fields, against the served sample company', async () => {
-    const operations = listOperations(await readDocument())
     const thread = checkSeed(readSampleSeed(Date.now()), 'The sample company').thread_contexts.find(
       (context) => context.legacy_thread_id,
     )
@@ -95,13 +96,15 @@ describe('the program', () => {
     const { requests, results }: { requests: Sent[]; results: string[] } = JSON.parse(stdout)
     const sent = new Map<string, string[]>()
     for (const request of requests) {
-      const id = operations.find(({ pattern }) => pattern.test(request.line))?.id ?? request.line
+      const [method = '', path = ''] = request.line.split(' ')
+      const id = findOperation(method, path)?.id ?? request.line
       sent.set(id, [...(sent.get(id) ?? []), ...listSent(request)])
     }
     expect([...sent.keys()].sort()).toEqual(operations.map(({ id }) => id).sort())
-    const missing = operations.flatMap(({ id, fields }) =>
-      fields.filter((field) => !sent.get(id)?.includes(field)).map((field) => `${id}: ${field}`),
-    )
+    const missing = operations.flatMap((operation) => {
+      const { id } = operation
+      return listTaken(operation).flatMap((name) => (sent.get(id)?.includes(name) ? [] : [`${id}: ${name}`]))
+    })
     expect(missing).toEqual([])
 
     expect(results).toContainEqual(expect.stringMatching(/^\d+ Quay Rowers Ada active$/))
@@ -135,52 +138,27 @@ async function check(project: string, modules: string): Promise<string> {
   )
 }
 
-async function readDocument(): Promise<JsonObject> {
-  return JSON.parse(await readFile(DOCUMENT, 'utf8'))
+/** Parameters of every operation. */
+const COMMON = ['x-request-id', 'x-bookmark']
+
+/** What a request may have, as `query page`, `header if-match` and `body.items.title`. */
+function listTaken({ queryParameters, headerParameters, body }: Operation): string[] {
+  const headers = headerParameters.map(({ name }) => name.toLowerCase()).filter((name) => !COMMON.includes(name))
+  return [
+    ...queryParameters.map(({ name }) => `query ${name}`.toLowerCase()),
+    ...headers.map((name) => `header ${name}`),
+    ...listFields(body ?? {}),
+  ]
 }
 
-interface Operation {
-  id: string
-  /** What a request to it looks like. */
-  pattern: RegExp
-  /** Its own parameters in query and headers, and the fields of its body. */
-  fields: string[]
-}
-
-/** Every operation. A path without parameters comes before one that fits it too. */
-function listOperations(document: JsonObject): Operation[] {
-  return Object.entries(asObject(document.paths))
-    .sort(([a], [b]) => a.split('{').length - b.split('{').length)
-    .flatMap(([path, item]) =>
-      Object.entries(asObject(item)).map(([method, operation]) => ({
-        id: String(asObject(operation).operationId),
-        pattern: new RegExp(`^${method.toUpperCase()} ${path.replaceAll(/\{\w+\}/g, '[^/?]+')}(\\?|$)`),
-        fields: [...listParameters(asObject(operation)), ...listFields(document, bodyOf(asObject(operation)))],
-      })),
-    )
-}
-
-/** As `query page` and `header if-match`. Those that every operation has, which are references, are left out. */
-function listParameters({ parameters }: JsonObject): string[] {
-  const own = (Array.isArray(parameters) ? parameters : []).map(asObject)
-  return own.flatMap((one) => (one.in === 'query' || one.in === 'header' ? `${one.in} ${one.name}`.toLowerCase() : []))
-}
-
-function bodyOf({ requestBody }: JsonObject): JsonObject {
-  return requestBody ? asObject(asObject(asObject(asObject(requestBody).content)['application/json']).schema) : {}
-}
-
-/** As `body.items.title`, at any depth. A field of several forms has no fields of its own here. */
-function listFields(document: JsonObject, schema: JsonObject, place = 'body'): string[] {
-  const name = typeof schema.$ref === 'string' ? schema.$ref.split('/').at(-1) : undefined
-  if (name !== undefined) return listFields(document, asObject(schemasOf(document)[name]), place)
-  const forms = (Array.isArray(schema.anyOf) ? schema.anyOf : []).map(asObject).filter(({ type }) => type !== 'null')
-  if (forms.length === 1) return listFields(document, asObject(forms[0]), place)
-  if (schema.items) return listFields(document, asObject(schema.items), place)
-  return Object.entries(schema.properties ? asObject(schema.properties) : {}).flatMap(([name, field]) => [
-    `${place}.${name}`,
-    ...listFields(document, asObject(field), `${place}.${name}`),
-  ])
+/** The fields of a body, at any depth. A field of several forms has no fields of its own here. */
+function listFields(schema: JsonObject, place = 'body'): string[] {
+  const [form, ...others] = (Array.isArray(schema.anyOf) ? schema.anyOf.map(resolve) : []).filter(
+    ({ type }) => type !== 'null',
+  )
+  if (form && others.length === 0) return listFields(form, place)
+  if (schema.items) return listFields(resolve(schema.items), place)
+  return propertiesOf(schema).flatMap(([name, field]) => [`${place}.${name}`, ...listFields(field, `${place}.${name}`)])
 }
 
 interface Sent {

@@ -34,8 +34,7 @@ const sum = (field: 'requests' | 'refused' | 'database_ms') => USED.reduce((tota
 /** By path below `/admin/v1`. */
 export const RESPONSES: Record<string, unknown> = {
   '/me': {
-    actor: 'owner@ridgeline.example',
-    operator: false,
+    ...examples.readSession,
     companies: [
       { id: 1, name: 'Ridgeline Custom Apparel', role: 'owner' },
       { id: 2, name: 'Harbor Print & Stitch', role: 'developer' },

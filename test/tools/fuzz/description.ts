@@ -1,5 +1,5 @@
 import { asObject, isObject, type JsonObject } from '../../../src/site/reference/json.ts'
-import { document, resolve } from '../../support/conformance.ts'
+import { document, patternOf, resolve } from '../../support/conformance.ts'
 
 export interface Parameter {
   name: string
@@ -50,6 +50,17 @@ function describe(path: string, methods: string[], method: string, operation: Js
     headerParameters: inPlace('header'),
     body: content ? resolve(asObject(content['application/json']).schema) : null,
   }
+}
+
+/** A path without parameters comes before one that fits it too. */
+const patterns = operations
+  .map((operation) => ({ operation, pattern: patternOf(operation.path) }))
+  .toSorted((a, b) => a.operation.path.split('{').length - b.operation.path.split('{').length)
+
+/** The operation of a request. @param path behind the server's address, with or without a query */
+export function findOperation(method: string, path: string): Operation | undefined {
+  const [pathname = ''] = path.split('?')
+  return patterns.find(({ operation, pattern }) => operation.method === method && pattern.test(pathname))?.operation
 }
 
 /** The types that a schema allows; null where it allows any. */

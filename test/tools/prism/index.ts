@@ -1,34 +1,27 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { asObject, type JsonObject } from '../../../src/site/reference/json.ts'
 import { listen } from '../../node/listen.ts'
-import { type Exchange, readExchange } from './exchange.ts'
+import { readExchange } from './exchange.ts'
 import { Judge } from './judge.ts'
 import { startProxy } from './proxy.ts'
 
 /*
  * npm run prism [-- TEST …]
  *
- * Runs the tests with every request and response passed through Prism's validating proxy for the published description,
- * or for the one that PRISM_DOCUMENT names. The proxy is installed at the first run, from a lockfile of its own.
+ * Runs the tests with every request and response passed through Prism's validating proxy for the published description.
+ * The proxy is installed at the first run, from a lockfile of its own.
  */
 const ROOT = join(import.meta.dirname, '../../..')
-const DOCUMENT = process.env.PRISM_DOCUMENT ?? join(ROOT, 'src/site/reference/openapi.json')
 const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 
 install()
 const started = Date.now()
-const document = JSON.parse(readFileSync(DOCUMENT, 'utf8'))
-const folder = mkdtempSync(join(tmpdir(), 'crm-prism-'))
-const checked = join(folder, 'openapi.json')
-writeFileSync(checked, JSON.stringify(document))
-const proxy = await startProxy(checked)
-const judge = new Judge(proxy, operationFinder(document))
+const proxy = await startProxy(join(ROOT, 'src/site/reference/openapi.json'))
+const judge = new Judge(proxy)
 const recorder = await listen(async (incoming, outgoing) => {
   const verdict = await readForm(incoming)
     .then(readExchange)
@@ -46,7 +39,6 @@ const tests = spawn(process.execPath, [VITEST, 'run', ...options, ...process.arg
 const [code] = await once(tests, 'close')
 recorder.close()
 await proxy.close()
-rmSync(folder, { recursive: true })
 report()
 if (code !== 0 || judge.failures.length > 0 || judge.exchanges === 0) process.exitCode = 1
 
@@ -64,20 +56,6 @@ async function readForm(incoming: IncomingMessage): Promise<FormData> {
 function recordFault(text: string): string {
   judge.failures.push(text)
   return text
-}
-
-/** Tells which operation an exchange belongs to. A path without parameters comes before one that fits it too. */
-function operationFinder(document: JsonObject): (exchange: Exchange) => string | undefined {
-  const operations = Object.entries(asObject(document.paths))
-    .sort(([a], [b]) => a.split('{').length - b.split('{').length)
-    .map(([path, item]) => ({
-      pattern: new RegExp(`^/api/v1${path.replaceAll(/\{\w+\}/g, '[^/?]+')}(\\?|$)`),
-      item: asObject(item),
-    }))
-  return ({ method, path }) => {
-    const operation = operations.find(({ pattern }) => pattern.test(path))?.item[method.toLowerCase()]
-    return operation === undefined ? undefined : String(asObject(operation).operationId)
-  }
 }
 
 function report(): void {

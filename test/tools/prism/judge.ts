@@ -1,5 +1,6 @@
+import { findOperation } from '../fuzz/description.ts'
 import type { Exchange } from './exchange.ts'
-import { EXCLUSIONS, TOLERANCES } from './exclusions.ts'
+import { BASE, EXCLUSIONS, TOLERANCES } from './exclusions.ts'
 import type { ValidatingProxy } from './proxy.ts'
 
 const NOT_DESCRIBED = 'Selected route not found'
@@ -7,7 +8,6 @@ const NOT_DESCRIBED = 'Selected route not found'
 /** Checks exchanges through the proxy and counts the results. */
 export class Judge {
   private readonly proxy: ValidatingProxy
-  private readonly findOperation: (exchange: Exchange) => string | undefined
   readonly excluded = new Map<string, number>()
   readonly tolerated = new Map<string, number>()
   /** By operation, then by status. */
@@ -18,9 +18,8 @@ export class Judge {
   refusedByBoth = 0
   refusedBeyondSchema = 0
 
-  constructor(proxy: ValidatingProxy, findOperation: (exchange: Exchange) => string | undefined) {
+  constructor(proxy: ValidatingProxy) {
     this.proxy = proxy
-    this.findOperation = findOperation
   }
 
   /** @returns what is wrong with the exchange, or '' */
@@ -28,7 +27,7 @@ export class Judge {
     this.exchanges++
     const exclusion = EXCLUSIONS.find(({ applies }) => applies(exchange))
     if (exclusion) return this.leaveOut(exclusion.reason)
-    const operation = this.findOperation(exchange)
+    const operation = findOperation(exchange.method, exchange.path.slice(BASE.length))?.id
     if (operation === undefined) return this.leaveOut('an unknown path, or another method on a known one: 404 and 405')
 
     const statuses = this.covered.get(operation) ?? new Map<number, number>()

@@ -8,11 +8,11 @@ import * as z from 'zod'
 import { listen } from '../../node/listen.ts'
 import { chooseFreePort } from '../../node/start-dev.ts'
 import type { Exchange } from './exchange.ts'
+import { BASE } from './exclusions.ts'
 
 const HERE = import.meta.dirname
 const PRISM = join(HERE, 'node_modules/@stoplight/prism-cli/dist/index.js')
 const HOST = '127.0.0.1'
-const BASE = '/api/v1'
 const READY_MS = 240_000
 const ANSWER_MS = 20_000
 const ID_HEADER = 'x-exchange'
