@@ -26,10 +26,17 @@ export function buildWorker(directory: string, wrapper?: string, options: string
   return join(directory, wrapper)
 }
 
+const unlimited = (namespace_id: string) => ({ namespace_id, simple: { limit: 1_000_000, period: 60 } as const })
+
+/** Limits of callers, of which a tool is one for many. */
+export const UNLIMITED = { AUTH_FAILURES: unlimited('1'), ADMIN_REQUESTS: unlimited('2') }
+
 type Settings = Partial<Parameters<typeof convertV4MiniflareOptions>[0]>
 
 /** Miniflare's settings that a caller may replace; `bindings` are added to those of the API. */
 export interface ApiSettings {
+  port?: number
+  d1Databases?: Record<string, string>
   inspectorPort?: number
   bindings?: Record<string, string>
   serviceBindings?: Record<string, () => Response>
@@ -38,22 +45,21 @@ export interface ApiSettings {
   handleStructuredLogs?: (log: { message: string }) => void
 }
 
-/** The built API on the data of a state directory, in a runtime of its own. */
+/** The built API with the bindings of `wrangler.toml`, on the data of a state directory, in a runtime of its own. */
 export function startApi(scriptPath: string, stateDir: string, settings: ApiSettings = {}): Promise<Running> {
+  const { kv_namespaces, r2_buckets, durable_objects, ratelimits } = readConfiguration()
+  const objects = durable_objects.bindings.map(({ name, class_name: className }) => [
+    name,
+    { className, useSQLite: true },
+  ])
   const paths = [...new Set([scriptPath, join(dirname(scriptPath), MAIN)])]
-  return start(stateDir, {
+  return startRuntime(stateDir, {
     modules: paths.map((path) => ({ type: 'ESModule' as const, path })),
     modulesRoot: '/',
-    kvNamespaces: ['CACHE'],
-    r2Buckets: ['FILES'],
-    durableObjects: {
-      RATE_LIMITER: { className: 'RateLimiter', useSQLite: true },
-      COMPANY_LIMITER: { className: 'CompanyLimiter', useSQLite: true },
-      ACCOUNTING_DELIVERY: { className: 'AccountingDelivery', useSQLite: true },
-    },
-    ratelimits: {
-      AUTH_FAILURES: { namespace_id: '1', simple: { limit: 600, period: 60 } },
-    },
+    kvNamespaces: kv_namespaces.map(({ binding }) => binding),
+    r2Buckets: r2_buckets.map(({ binding }) => binding),
+    durableObjects: Object.fromEntries(objects),
+    ratelimits: Object.fromEntries(ratelimits.map(({ name, ...limit }) => [name, limit])),
     ...settings,
     // Suppliers are simulated on a loopback address.
     bindings: { CREDENTIALS_KEY, WEBHOOK_LOOPBACK: 'development', ...settings.bindings },
@@ -62,7 +68,7 @@ export function startApi(scriptPath: string, stateDir: string, settings: ApiSett
 
 /** A Worker that has the database, the cache and nothing else: the floor, and the way to fill the data. */
 export function startBare(script: string, stateDir: string, settings: Settings = {}): Promise<Running> {
-  return start(stateDir, { modules: true, script, kvNamespaces: ['CACHE'], ...settings })
+  return startRuntime(stateDir, { modules: true, script, kvNamespaces: ['CACHE'], ...settings })
 }
 
 /** A Worker of this folder that does what a request needs and nothing else. */
@@ -70,9 +76,10 @@ export function startFloor(file: string, stateDir: string, settings: Settings = 
   return startBare(readFileSync(join(import.meta.dirname, file), 'utf8'), stateDir, settings)
 }
 
-export type Running = Awaited<ReturnType<typeof start>>
+export type Running = Awaited<ReturnType<typeof startRuntime>>
 
-async function start(stateDir: string, settings: Settings) {
+/** A runtime of the service's dates and flags. */
+export async function startRuntime(stateDir: string, settings: Settings) {
   const { compatibility_date, compatibility_flags } = readConfiguration()
   const worker = new Miniflare(
     convertV4MiniflareOptions({

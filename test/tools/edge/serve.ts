@@ -1,8 +1,7 @@
 import { join } from 'node:path'
 import { build as bundle } from 'esbuild'
-import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { fillDatabase, makeTokens } from '../bench/company.ts'
-import { CREDENTIALS_KEY } from '../bench/worker.ts'
+import { CREDENTIALS_KEY, startRuntime } from '../bench/worker.ts'
 import { type Build, RUNTIME } from './build.ts'
 import type { Location } from './places.ts'
 import { copiesOf, type Setup } from './setup.ts'
@@ -29,38 +28,30 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
   const copies = setup.databases.flatMap((name) => copiesOf(name))
   /** What the Worker logged as an error. */
   const errors: string[] = []
-  const worker = new Miniflare(
-    convertV4MiniflareOptions({
-      host: '127.0.0.1',
-      port: 0,
-      cf: false,
-      compatibilityDate: configuration.compatibility_date,
-      compatibilityFlags: configuration.compatibility_flags,
-      modulesRoot: '/',
-      modules: [
-        { type: 'ESModule', path: '/entry.js', contents: entryOf(build, setup) },
-        { type: 'ESModule', path: '/platform.js', contents: await bundlePlatform() },
-        { type: 'ESModule', path: '/worker.js', contents: build.factory },
-      ],
-      d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
-      kvNamespaces: setup.caches,
-      r2Buckets: setup.buckets,
-      durableObjects: Object.fromEntries(classes.map(([name, className]) => [name, { className, useSQLite: true }])),
-      ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
-      bindings: { CREDENTIALS_KEY },
-      resourcePersistencePath: state,
-      handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
-        if (level === 'error') errors.push(message)
-      },
-    } as Parameters<typeof convertV4MiniflareOptions>[0]),
-  )
+  const { worker, url } = await startRuntime(state, {
+    modulesRoot: '/',
+    modules: [
+      { type: 'ESModule', path: '/entry.js', contents: entryOf(build, setup) },
+      { type: 'ESModule', path: '/platform.js', contents: await bundlePlatform() },
+      { type: 'ESModule', path: '/worker.js', contents: build.factory },
+    ],
+    d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
+    kvNamespaces: setup.caches,
+    r2Buckets: setup.buckets,
+    durableObjects: Object.fromEntries(classes.map(([name, className]) => [name, { className, useSQLite: true }])),
+    ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
+    bindings: { CREDENTIALS_KEY },
+    handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
+      if (level === 'error') errors.push(message)
+    },
+  })
+  const stop = () => worker.dispose()
   try {
-    const url = (await worker.ready).origin
     // The Worker uses the database in which the company is placed.
     for (const copy of copies) await fillDatabase(await worker.getD1Database(copy), data.clients, data.tokens)
-    return { primary, url, errors, stop: () => worker.dispose() }
+    return { primary, url, errors, stop }
   } catch (error) {
-    await worker.dispose()
+    await stop()
     throw error
   }
 }
