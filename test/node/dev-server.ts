@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { expect, onTestFinished } from 'vitest'
+import { ask as askFor } from '../tools/harness/ask.ts'
 import { type RunningDev, startDev } from './start-dev.ts'
 
 const STOP_MS = 90_000
@@ -28,21 +29,9 @@ export async function serveState(state: string, port?: number): Promise<DevServe
   return { ...dev, kill, killWorker: () => killProcess(findWorker(dev.pid)) }
 }
 
-/**
- * Sends one request to the API with the server's token, and reads the JSON of the response.
- *
- * @param path after `/api/v1`
- * @throws after 10 s: a request that arrives while the service is killed may never get a response
- */
-export async function ask(server: { url: string; token: string }, method: string, path: string, body?: object) {
-  const response = await fetch(`${server.url}/api/v1${path}`, {
-    method,
-    headers: { authorization: `Bearer ${server.token}`, 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(RESPONSE_MS),
-    ...(body && { body: JSON.stringify(body) }),
-  })
-  return { status: response.status, body: JSON.parse(await response.text()) }
-}
+/** One request to the API with the server's token, as {@link askFor} sends it. @param path after `/api/v1` */
+export const ask = (server: { url: string; token: string }, method: string, path: string, body?: object) =>
+  askFor(server, server.token, method, `/api/v1${path}`, { body, timeoutMs: RESPONSE_MS })
 
 export function listProcesses(): { pid: number; parent: number; name: string }[] {
   const lines = execFileSync('ps', ['-eo', 'pid=,ppid=,comm='], { encoding: 'utf8' }).trim().split('\n')

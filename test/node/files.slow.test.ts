@@ -69,34 +69,35 @@ async function statusOf(sent: Promise<Response>): Promise<number> {
   return response.status
 }
 
-describe('an upload to the address of', () => {
-  it.each(made.vectors)('$key', async ({ fileName, legacyThreadId, contentType }) => {
-    const bytes = Buffer.from(`The bytes of ${fileName}`)
-    const file = { fileName, legacyThreadId, contentType, size: bytes.length }
-    const { uploadUrl, key } = await presign(file)
+/** Sends a request to a presigned address of which something was changed. */
+const statusWith = (address: string, send: (url: string) => Promise<Response>, change: (url: URL) => void) => {
+  const url = new URL(address)
+  change(url)
+  return statusOf(send(url.href))
+}
 
-    const changed = (change: (url: URL) => void) => {
-      const url = new URL(uploadUrl)
-      change(url)
-      return statusOf(put(url.href, bytes, contentType))
-    }
-    const withParameter = (name: string, value: string) => changed((url) => url.searchParams.set(name, value))
+describe('the presigned addresses of', () => {
+  it.each(made.vectors)('$key', async ({ fileName, legacyThreadId, contentType }) => {
+    const text = `The bytes of ${fileName}`
+    const bytes = Buffer.from(text)
+    const { uploadUrl, key } = await presign({ fileName, legacyThreadId, contentType, size: bytes.length })
+
+    const upload = (body: Buffer, type = contentType, headers = {}) => statusOf(put(uploadUrl, body, type, headers))
+    const uploadWith = (change: (url: URL) => void) =>
+      statusWith(uploadUrl, (url) => put(url, bytes, contentType), change)
+    const source = `/${env.STORAGE_BUCKET}/orders/2/1/files/x`
     expectRefused({
-      anotherType: await statusOf(put(uploadUrl, bytes, 'application/x-other')),
-      copied: await statusOf(
-        put(uploadUrl, bytes, contentType, { 'x-amz-copy-source': `/${env.STORAGE_BUCKET}/orders/2/1/files/x` }),
+      anotherType: await upload(bytes, 'application/x-other'),
+      copied: await upload(bytes, contentType, { 'x-amz-copy-source': source }),
+      longer: await upload(Buffer.concat([bytes, Buffer.from('!')])),
+      shorter: await upload(bytes.subarray(1)),
+      anotherKey: await uploadWith((url) => Object.assign(url, { pathname: `${url.pathname}2` })),
+      anotherOrder: await uploadWith((url) =>
+        Object.assign(url, { pathname: url.pathname.replace(`/${order}/`, `/${order}0/`) }),
       ),
-      longer: await statusOf(put(uploadUrl, Buffer.concat([bytes, Buffer.from('!')]), contentType)),
-      shorter: await statusOf(put(uploadUrl, bytes.subarray(1), contentType)),
-      anotherKey: await changed((url) => {
-        url.pathname += '2'
-      }),
-      anotherOrder: await changed((url) => {
-        url.pathname = url.pathname.replace(`/${order}/`, `/${order}0/`)
-      }),
-      longerValid: await withParameter('X-Amz-Expires', '86400'),
-      fewerSignedHeaders: await withParameter('X-Amz-SignedHeaders', 'host'),
-      anotherSignature: await withParameter('X-Amz-Signature', '0'.repeat(64)),
+      longerValid: await uploadWith((url) => url.searchParams.set('X-Amz-Expires', '86400')),
+      fewerSignedHeaders: await uploadWith((url) => url.searchParams.set('X-Amz-SignedHeaders', 'host')),
+      anotherSignature: await uploadWith((url) => url.searchParams.set('X-Amz-Signature', '0'.repeat(64))),
     })
     expect((await list(legacyThreadId)).map(({ path }) => path)).not.toContain(key)
 
@@ -104,6 +105,30 @@ describe('an upload to the address of', () => {
     expect(right.status).toBe(200)
     expect(right.headers.get('etag')).toBe(`"${createHash('md5').update(bytes).digest('hex')}"`)
     expect(await list(legacyThreadId)).toContainEqual(expect.objectContaining({ path: key, length: bytes.length }))
+
+    const path = `/orders/${order}/files/download?path=${encodeURIComponent(key)}`
+    const { downloadUrl, objectName } = await api<{ downloadUrl: string; objectName: string }>(path)
+    const file = await fetch(downloadUrl, { headers: { origin: EXTENSION_ORIGIN } })
+    expect([file.status, await file.text()]).toEqual([200, text])
+    expect(file.headers.get('content-type')).toBe(contentType)
+    expect(file.headers.get('access-control-allow-origin')).toBe('*')
+    const disposition = file.headers.get('content-disposition') ?? ''
+    const [, encoded] = /; filename\*=UTF-8''(.*)$/.exec(disposition) ?? []
+    const [, plain] = /^attachment; filename="([^"\\]*)"/.exec(disposition) ?? []
+    expect(encoded === undefined ? plain : decodeURIComponent(encoded)).toBe(objectName)
+
+    const downloadWith = (change: (url: URL) => void) => statusWith(downloadUrl, (url) => fetch(url), change)
+    expectRefused({
+      anotherKey: await downloadWith((url) => Object.assign(url, { pathname: `${url.pathname}2` })),
+      longerValid: await downloadWith((url) => url.searchParams.set('X-Amz-Expires', '86400')),
+      anotherName: await downloadWith((url) => url.searchParams.set('response-content-disposition', 'inline')),
+      anotherSignature: await downloadWith((url) => url.searchParams.set('X-Amz-Signature', '0'.repeat(64))),
+      asUpload: await statusOf(put(downloadUrl, bytes, contentType)),
+    })
+
+    const deleted = await ask(dev, 'DELETE', `/orders/${order}/files?path=${encodeURIComponent(key)}`)
+    expect(deleted.status).toBe(200)
+    expect(await statusOf(fetch(downloadUrl))).toBe(404)
   })
 })
 
@@ -226,44 +251,6 @@ describe('uploads in development', () => {
     if (!isReadable) return
     expect(second.peakMib, 'the memory that was seen').toBeGreaterThan(0)
     expect(third.peakMib - second.peakMib).toBeLessThan(75)
-  })
-})
-
-describe('a download from the address of', () => {
-  it.each(made.vectors)('$key', async ({ fileName, legacyThreadId, contentType }) => {
-    const text = `The bytes of ${fileName}`
-    const size = Buffer.byteLength(text)
-    const { uploadUrl, key } = await presign({ fileName, legacyThreadId, contentType, size })
-    expect(await statusOf(put(uploadUrl, text, contentType))).toBe(200)
-
-    const path = `/orders/${order}/files/download?path=${encodeURIComponent(key)}`
-    const { downloadUrl, objectName } = await api<{ downloadUrl: string; objectName: string }>(path)
-    const headers = { origin: EXTENSION_ORIGIN }
-    const file = await fetch(downloadUrl, { headers })
-    expect([file.status, await file.text()]).toEqual([200, text])
-    expect(file.headers.get('content-type')).toBe(contentType)
-    expect(file.headers.get('access-control-allow-origin')).toBe('*')
-    const disposition = file.headers.get('content-disposition') ?? ''
-    const [, encoded] = /; filename\*=UTF-8''(.*)$/.exec(disposition) ?? []
-    const [, plain] = /^attachment; filename="([^"\\]*)"/.exec(disposition) ?? []
-    expect(encoded === undefined ? plain : decodeURIComponent(encoded)).toBe(objectName)
-
-    const changed = (change: (url: URL) => unknown) => {
-      const url = new URL(downloadUrl)
-      change(url)
-      return statusOf(fetch(url))
-    }
-    expectRefused({
-      anotherKey: await changed((url) => Object.assign(url, { pathname: `${url.pathname}2` })),
-      longerValid: await changed((url) => url.searchParams.set('X-Amz-Expires', '86400')),
-      anotherName: await changed((url) => url.searchParams.set('response-content-disposition', 'inline')),
-      anotherSignature: await changed((url) => url.searchParams.set('X-Amz-Signature', '0'.repeat(64))),
-      asUpload: await statusOf(put(downloadUrl, text, contentType)),
-    })
-
-    const deleted = await ask(dev, 'DELETE', `/orders/${order}/files?path=${encodeURIComponent(key)}`)
-    expect(deleted.status).toBe(200)
-    expect(await statusOf(fetch(downloadUrl))).toBe(404)
   })
 })
 
