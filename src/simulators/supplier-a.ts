@@ -3,7 +3,6 @@ import {
   type Account,
   CREDENTIALS,
   ENDPOINT_PATH,
-  LARGE_STYLE,
   OTHER_CREDENTIALS,
   type Row,
   rowsOf,
@@ -27,11 +26,6 @@ interface Query {
  */
 export function startSupplierA(port = 0): Promise<Simulator> {
   return startSimulator(() => ({}), handle, port)
-}
-
-/** The envelope that holds the large style: 62 colours × 9 sizes = 558 rows, 1.9 MB. For measuring parsers. */
-export function makeLargeEnvelope(): string {
-  return rowsEnvelope(`${NAMESPACE_START}supplier-a.example/`, rowsOf(LARGE_STYLE))
 }
 
 function handle(call: Call): SimulatedResponse {

@@ -2,30 +2,19 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
-import { readEnvelope, toVariant } from '../../../src/resources/products/suppliers/supplier-a.ts'
 import type { Simulator } from '../../../src/simulators/kit.ts'
-import { look, spoil } from '../../../src/simulators/steer.ts'
-import {
-  CREDENTIALS as CREDENTIALS_A,
-  ENDPOINT_PATH,
-  makeLargeEnvelope,
-  startSupplierA,
-} from '../../../src/simulators/supplier-a.ts'
+import { spoil } from '../../../src/simulators/steer.ts'
+import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH, startSupplierA } from '../../../src/simulators/supplier-a.ts'
 import { CREDENTIALS as CREDENTIALS_B, startSupplierB } from '../../../src/simulators/supplier-b.ts'
 import { STYLES } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { bearer, columns, compare, get, loadOf, median, quantile } from './load.ts'
+import { bearer, columns, compare, get, loadOf } from './load.ts'
 import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startFloor } from './worker.ts'
 
 const SIZE = 10_000
 const TOKENS = 150
 const PACE = { warmUpSeconds: 1, slices: 12, sliceSeconds: 1 }
-const COLD_RUNS = 40
-const SLOW_MS = 3_000
-const SLOW_RUNS = 4
-const SLOW_AT_ONCE = 8
-const SOAP_RUNS = 30
 
 /** How much of the floor's p50 a search may take whose suppliers are cached. */
 const WARM_TARGET = 2
@@ -34,7 +23,7 @@ const WARM_TARGET = 2
 const USUAL = 'PC61'
 const LARGEST = 'DT6000'
 
-/** Search with all four sources: warm in KV against a floor in the same run, cold, and with slow suppliers. */
+/** Search with all four sources, whose suppliers' responses are in KV, against a floor in the same run. */
 export const run = (): Promise<void> => inDirectory(measure)
 
 async function measure(directory: string): Promise<void> {
@@ -53,13 +42,10 @@ async function measure(directory: string): Promise<void> {
     await using api = await startApi(script, state)
     await using floor = await startFloor('floor-products.js', floorState)
     await Promise.all(tokens.map((token) => search(api, token, USUAL)))
-    await compareWarm(api, floor, tokens, keys, suppliers)
-    await measureCold(api, tokens, suppliers)
-    await measureSlow(api, tokens, suppliers)
+    await compareWarm(api, floor, tokens, keys)
   } finally {
     await Promise.all([suppliers.a.close(), suppliers.b.close()])
   }
-  measureSoapParsing()
 }
 
 type Suppliers = Record<'a' | 'b', Simulator>
@@ -113,75 +99,19 @@ async function warmCache(script: string, state: string, tokens: string[]): Promi
   return known
 }
 
-async function compareWarm(
-  api: Running,
-  floor: Running,
-  tokens: string[],
-  keys: Map<string, Keys>,
-  suppliers: Suppliers,
-): Promise<void> {
+async function compareWarm(api: Running, floor: Running, tokens: string[], keys: Map<string, Keys>): Promise<void> {
   console.log(`\nWarm in KV: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50/p99 in ms`)
   console.log('  search                     API p50    p99   req/s    floor p50    p99   req/s   ratio  target')
   let turn = 0
   for (const [q, { a, b }] of keys) {
     const ofApi = () => get(`/products/search?q=${q}`, tokens[turn++ % tokens.length] ?? '')
     const ofFloor = () => ({ path: `/?${new URLSearchParams({ q, a, b })}` })
-    const before = await countCalls(suppliers)
     const figures = await compare({ floor: loadOf(floor.url, ofFloor), api: loadOf(api.url, ofApi) }, PACE)
     const ratio = figures.api.p50 / figures.floor.p50
     console.log(
       `  ${q.padEnd(22)} ${columns([figures.api])}    ${columns([figures.floor])}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
     )
-    console.log(`  ${''.padEnd(22)} upstream calls: ${(await countCalls(suppliers)) - before}`)
   }
-}
-
-/** One search after another, each on an account that nothing is cached of. */
-async function measureCold(api: Running, tokens: string[], suppliers: Suppliers): Promise<void> {
-  console.log('\nCold, one after another: p50/p99 in ms')
-  for (const q of [USUAL, LARGEST]) {
-    const before = await countCalls(suppliers)
-    const times: number[] = []
-    for (let run = 0; run < COLD_RUNS; run++) {
-      await changeAccounts(api.worker)
-      times.push(await time(() => search(api, tokens[run] ?? '', q)))
-    }
-    report(`${q}, ${COLD_RUNS} searches`, times, (await countCalls(suppliers)) - before)
-  }
-}
-
-/** Several at once with both suppliers slow: they share the calls. Afterwards the suppliers do not matter. */
-async function measureSlow(api: Running, tokens: string[], suppliers: Suppliers): Promise<void> {
-  console.log(`\nBoth suppliers at ${SLOW_MS} ms, ${SLOW_AT_ONCE} searches at once: p50/p99 in ms`)
-  await spoil(suppliers.a.url, { delayMs: SLOW_MS, times: -1 })
-  await spoil(suppliers.b.url, { delayMs: SLOW_MS, body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
-  const measured = ['nothing cached', 'after that'].map((name) => ({ name, times: [] as number[], calls: 0 }))
-  for (let run = 0; run < SLOW_RUNS; run++) {
-    await changeAccounts(api.worker)
-    for (const sum of measured) {
-      const before = await countCalls(suppliers)
-      const searches = tokens.slice(0, SLOW_AT_ONCE).map((token) => time(() => search(api, token, USUAL)))
-      sum.times.push(...(await Promise.all(searches)))
-      sum.calls += (await countCalls(suppliers)) - before
-    }
-  }
-  for (const { name, times, calls } of measured) report(`${name}, ${times.length} searches`, times, calls)
-}
-
-/** The CPU of parsing one response of supplier_a into variants; first as an isolate that has just started pays it. */
-function measureSoapParsing(): void {
-  const xml = makeLargeEnvelope()
-  let rows = 0
-  const times = Array.from({ length: 1 + SOAP_RUNS }, () => {
-    const started = process.cpuUsage()
-    rows = readEnvelope(xml).rows.map(toVariant).length
-    const { user, system } = process.cpuUsage(started)
-    return (user + system) / 1000
-  })
-  const [first, ...warm] = times
-  console.log(
-    `\nCPU to parse ${rows} SOAP rows: ${median(warm).toFixed(1)} ms (worst ${Math.max(...warm).toFixed(1)}, first ${first?.toFixed(1)})`,
-  )
 }
 
 interface SearchResponse {
@@ -198,26 +128,4 @@ async function search({ url }: Running, token: string, q: string): Promise<Searc
   const states = Object.values(found.sources ?? { none: response.status })
   if (states.some((state) => state !== 'ok')) throw new Error(`A source of the search for ${q}: ${states}`)
   return found
-}
-
-/** What is cached was fetched by other accounts from now on. */
-async function changeAccounts(worker: Miniflare): Promise<void> {
-  const db = await worker.getD1Database('DB')
-  await db.prepare('UPDATE integrations SET updated_at = updated_at + 1').run()
-}
-
-async function countCalls({ a, b }: Suppliers): Promise<number> {
-  const [ofA, ofB] = await Promise.all([look(a.url), look(b.url)])
-  return ofA.calls.length + ofB.calls.length
-}
-
-async function time(work: () => Promise<unknown>): Promise<number> {
-  const start = performance.now()
-  await work()
-  return performance.now() - start
-}
-
-function report(name: string, times: number[], calls: number): void {
-  const at = (share: number) => quantile(times, share).toFixed(1)
-  console.log(`  ${name.padEnd(32)} ${at(0.5).padStart(8)} ${at(0.99).padStart(8)}   upstream calls: ${calls}`)
 }

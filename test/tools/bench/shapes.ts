@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fold } from '../../../src/kernel/db/search.ts'
 import { clientRow } from '../harness/client-row.ts'
-import { insert } from '../harness/rows.ts'
+import { insertOf } from '../harness/rows.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
 import { databaseLeft, type Get, get, median } from './load.ts'
@@ -146,14 +146,14 @@ async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
   ])
   for (let from = 1; from <= size; from += CHUNK) {
     const ids = Array.from({ length: CHUNK }, (_, index) => from + index)
-    await insert(db, 'clients', ids.map(clientRow))
-    await insert(db, 'orders', ids.map(orderRow))
-    await insert(db, 'catalog_items', ids.map(itemRow))
+    await insertOf(db, 1, 'clients', ids.map(clientRow))
+    await insertOf(db, 1, 'orders', ids.map(orderRow))
+    await insertOf(db, 1, 'catalog_items', ids.map(itemRow))
     const lines = ids.map((id) => ({ ...itemRow(id), invoice_id: 1, quantity: 1, unit_price_cents: 950 }))
-    await insert(db, 'invoice_items', lines)
+    await insertOf(db, 1, 'invoice_items', lines)
   }
-  const few = Array.from({ length: SMALL_SIZE }, (_, index) => ({ ...clientRow(index + 1), company_id: 2 }))
-  await insert(db, 'clients', few)
+  const few = Array.from({ length: SMALL_SIZE }, (_, index) => clientRow(index + 1))
+  await insertOf(db, 2, 'clients', few)
   return { large: tokens.slice(0, TOKENS), small: tokens.slice(TOKENS) }
 }
 

@@ -1,10 +1,9 @@
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, readdirSync, readFileSync } from 'node:fs'
+import { copyFileSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { convertV4MiniflareOptions, Miniflare } from 'miniflare'
 import { readConfiguration } from '../../../src/cli/wrangler.ts'
 
-const ROOT = join(import.meta.dirname, '../../..')
 const DATABASE_ID = 'bench'
 const MAIN = 'index.js'
 
@@ -96,17 +95,4 @@ export async function startRuntime(stateDir: string, settings: Settings) {
     } as Parameters<typeof convertV4MiniflareOptions>[0]),
   )
   return { worker, url: (await worker.ready).origin, [Symbol.asyncDispose]: () => worker.dispose() }
-}
-
-/** The migrations, statement by statement, in their order, and the table that says that they are applied. */
-export function migrationStatements(): string[] {
-  const directory = join(ROOT, 'drizzle')
-  const names = readdirSync(directory)
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
-  return [
-    ...names.flatMap((name) => readFileSync(join(directory, name), 'utf8').split('--> statement-breakpoint')),
-    'CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)',
-    ...names.map((name) => `INSERT INTO d1_migrations (name) VALUES ('${name}')`),
-  ]
 }

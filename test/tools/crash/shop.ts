@@ -9,7 +9,7 @@ import { connect } from '../../../src/cli/target.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { createToken } from '../../../src/operation/admin/tokens/contract.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
-import { lookAlike } from '../harness/look-alike.ts'
+import { LOOK_ALIKE } from '../bench/company.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
 const TOKENS = 45
@@ -47,8 +47,8 @@ export async function openShop() {
 
 async function fill(state: string, accountingUrl: string): Promise<string[]> {
   await using service = await connect({ state })
-  await importSeed(service, lookAlike(), 'The look-alike')
   const sample = readSampleSeed(Date.now())
+  await importSeed(service, { ...sample, company: { id: LOOK_ALIKE, name: 'Look-alike' } }, 'The look-alike')
   const file = {
     ...sample,
     // With another name, `npm run dev` leaves the integrations as they are.

@@ -7,9 +7,8 @@ import { applyMigrations } from '../../../src/cli/local-runtime.ts'
 import { readSampleSeed } from '../../../src/cli/sample-company.ts'
 import { importSeed } from '../../../src/cli/seed-file.ts'
 import { type Simulators, startSimulators } from '../../../src/simulators/start.ts'
-import { insertTokens, makeTokens } from '../bench/company.ts'
+import { insertTokens, LOOK_ALIKE, makeTokens } from '../bench/company.ts'
 import { buildWorker, type Running, startApi, UNLIMITED } from '../bench/worker.ts'
-import { lookAlike } from '../harness/look-alike.ts'
 
 const DESCRIPTION = join(import.meta.dirname, '../../../src/site/reference/openapi.json')
 
@@ -77,8 +76,9 @@ async function fill({ worker, url }: Running, simulators: Simulators, adminToken
   const db = await worker.getD1Database('DB')
   await applyMigrations(db)
   const api = openAdminApi({ url, token: adminToken })
-  await importSeed(api, lookAlike(), 'The look-alike')
-  const file = { ...readSampleSeed(Date.now()), integrations: simulators.integrations }
+  const sample = readSampleSeed(Date.now())
+  await importSeed(api, { ...sample, company: { id: LOOK_ALIKE, name: 'Look-alike' } }, 'The look-alike')
+  const file = { ...sample, integrations: simulators.integrations }
   await importSeed(api, file, 'The sample company')
   const tokens = makeTokens(tokenCount)
   await insertTokens(db, file.company.id, tokens)

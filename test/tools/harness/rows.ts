@@ -2,9 +2,8 @@ import type { Miniflare } from 'miniflare'
 
 export type D1 = Awaited<ReturnType<Miniflare['getD1Database']>>
 
-/** Inserts rows of company 1, or of the one that they name; the first has every column. */
-export async function insert(db: D1, table: string, given: readonly object[]): Promise<void> {
-  const rows = given.map((row) => ({ company_id: 1, ...row }))
+/** Inserts rows; the first has every column. */
+export async function insert(db: D1, table: string, rows: readonly object[]): Promise<void> {
   const columns = Object.keys(rows[0] ?? {})
   const values = columns.map((column) => `value ->> '$.${column}'`)
   await db
@@ -12,3 +11,11 @@ export async function insert(db: D1, table: string, given: readonly object[]): P
     .bind(JSON.stringify(rows))
     .run()
 }
+
+/** As {@link insert}, of one company. */
+export const insertOf = (db: D1, company_id: number, table: string, rows: readonly object[]) =>
+  insert(
+    db,
+    table,
+    rows.map((row) => ({ company_id, ...row })),
+  )

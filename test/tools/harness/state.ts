@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
-import { migrationStatements, startBare } from '../bench/worker.ts'
+import { startBare } from '../bench/worker.ts'
+
+const ROOT = join(import.meta.dirname, '../../..')
 
 /** Gives work a temporary directory, which is removed after it. */
 export async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {
@@ -24,16 +26,18 @@ export async function fillState<T>(state: string, fill: (worker: Miniflare) => P
 
 /** Names data that was filled once and is used again: other migrations, or another company, need other data. */
 function dataVersion(): string {
-  const names = ['look-alike.ts', 'client-row.ts', '../bench/company.ts']
-  const sources = names.map((name) => readFileSync(join(import.meta.dirname, name)))
-  const hash = createHash('sha256').update(migrationStatements().join())
-  for (const source of sources) hash.update(source)
+  const migrations = readdirSync(join(ROOT, 'drizzle')).filter((name) => name.endsWith('.sql'))
+  const sources = ['test/tools/harness/client-row.ts', 'test/tools/bench/company.ts']
+  const hash = createHash('sha256')
+  for (const path of [...migrations.sort().map((name) => join('drizzle', name)), ...sources]) {
+    hash.update(readFileSync(join(ROOT, path)))
+  }
   return hash.digest('hex').slice(0, 8)
 }
 
 /** Fills a state directory once per schema and caches it under `.bench/`: benchmarks work on copies. */
 export async function fillOnce<Tokens>(name: string, fill: (worker: Miniflare) => Promise<Tokens>) {
-  const cached = join(import.meta.dirname, '../../../.bench', `${name}-${dataVersion()}`)
+  const cached = join(ROOT, '.bench', `${name}-${dataVersion()}`)
   const file = join(cached, 'tokens.json')
   if (!existsSync(file)) {
     rmSync(cached, { recursive: true, force: true })

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { fillLookAlike, LOOK_ALIKE } from '../harness/look-alike.ts'
+import { LOOK_ALIKE } from '../bench/company.ts'
 import { administer } from './api.ts'
 import { NAMES, type Service } from './two-databases.ts'
 
@@ -66,11 +66,13 @@ export function fillCompany(db: DatabaseSync, companyId: number, orders: number)
   db.exec('COMMIT')
 }
 
-/** Gives slot 0 of both databases to a look-alike. */
+const LOOK_ALIKE_ORDERS = 1_500
+
+/** Gives slot 0 of both databases to a company with the same ids and names. */
 export async function addLookAlikes(service: Service): Promise<void> {
   for (const [index, name] of NAMES.entries()) {
     const id = LOOK_ALIKE + index
     await administer(service, 'POST', '/companies', { id, name: 'Ridgeline Custom Apparel', database: name })
-    await service.write(name, (db) => fillLookAlike(db, id))
+    await service.write(name, (db) => fillCompany(db, id, LOOK_ALIKE_ORDERS))
   }
 }
