@@ -1,3 +1,5 @@
+import { at } from './differences.ts'
+
 /** Fields of a client as the API takes them. */
 export interface ClientFields {
   company_name?: string
@@ -46,6 +48,14 @@ export interface Write {
   action: Action
   outcome: 'acknowledged' | 'refused' | 'unknown'
   response: unknown
+}
+
+const SHOWN_AS = { client: 'client', order: 'project', email_thread: 'email_thread' } as const
+
+/** The id of what a write has made or changed, by its response. */
+export function idIn({ action, response }: Write): unknown {
+  const [noun] = action.kind.split('.') as [keyof typeof SHOWN_AS]
+  return at(response, SHOWN_AS[noun], 'id')
 }
 
 export function nameOf({ accountEmail, legacyThreadId }: ThreadName): string {

@@ -1,5 +1,4 @@
 import type * as z from 'zod/mini'
-import { isoTime } from '../../../src/kernel/api/contract.ts'
 import type { client } from '../../../src/resources/clients/contract.ts'
 import type { invoice, project } from '../../../src/resources/orders/shapes.ts'
 
@@ -10,10 +9,9 @@ export type ClientRow = Stored<z.output<typeof client>>
 
 export type OrderRow = Stored<z.output<typeof project>>
 
-/** An invoice has its computed fields only in responses. */
-export const TOTALS = ['subtotal', 'discount_total', 'tax_total', 'total', 'amount_paid', 'balance_due'] as const
-
-type Invoice = Omit<z.output<typeof invoice>, (typeof TOTALS)[number] | 'discount_amount'>
+/** An invoice has these only in responses. */
+type Computed = 'subtotal' | 'discount_total' | 'tax_total' | 'total' | 'amount_paid' | 'balance_due'
+type Invoice = Omit<z.output<typeof invoice>, Computed | 'discount_amount'>
 export type InvoiceRow = Stored<Invoice> & Record<'discount_hundredths' | 'created_at' | 'updated_at', number>
 
 /** A thread's last write, by its request id, and how many there were. */
@@ -50,33 +48,4 @@ export interface AuditRow {
   action: string
   entity_id: string
   at: number
-}
-
-/** A client as the API returns it. */
-export function toClient(row: ClientRow | undefined) {
-  return (
-    row && {
-      ...row,
-      ...presentTimes(row),
-      accounting_sync_enabled: row.accounting_sync_enabled === 1,
-      tax_exempt: row.tax_exempt === 1,
-    }
-  )
-}
-
-/** A project as the API returns it. */
-export const toProject = (row: OrderRow | undefined) => row && { ...row, ...presentTimes(row) }
-
-const presentTimes = (row: Pick<ClientRow, 'created_at' | 'updated_at' | 'deleted'>) => ({
-  deleted: row.deleted === 1,
-  created_at: isoTime(row.created_at),
-  updated_at: isoTime(row.updated_at),
-})
-
-/** An invoice as the API returns it, without its computed fields. */
-export function toInvoice(row: InvoiceRow | undefined) {
-  if (!row) return undefined
-  const { discount_hundredths, created_at: _, updated_at: __, ...fields } = row
-  const discount_amount = discount_hundredths / 100
-  return { ...fields, discount_amount, tax_exempt: row.tax_exempt === 1, deleted: row.deleted === 1 }
 }

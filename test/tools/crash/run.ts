@@ -4,8 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createRandom, type Random } from '../../support/random.ts'
 import { checkDatabase } from './check.ts'
 import type { CompanyState } from './company-state.ts'
-import { at } from './differences.ts'
-import type { Action, Write } from './journal.ts'
+import { type Action, idIn, type Write } from './journal.ts'
 import { countUnnamed, nextMailObject, readMailObjects } from './mail-objects.ts'
 import { openCopy, readState, select } from './read-state.ts'
 import { type Service, startService, type Victim } from './service.ts'
@@ -162,11 +161,11 @@ async function writeUntilKilled(service: Service, shop: Shop, world: World, roun
 }
 
 /** What was made can be written to from now on. */
-function remember(world: World, { action, response }: Write): void {
-  const made = { 'client.create': ['client', 'id'], 'order.create': ['project', 'id'] } as const
-  if (action.kind !== 'client.create' && action.kind !== 'order.create') return
-  const id = at(response, ...made[action.kind])
-  if (typeof id === 'number') (action.kind === 'client.create' ? world.clientIds : world.orderIds).push(id)
+function remember(world: World, write: Write): void {
+  const ids = { 'client.create': world.clientIds, 'order.create': world.orderIds }
+  const { kind } = write.action
+  const id = idIn(write)
+  if ((kind === 'client.create' || kind === 'order.create') && typeof id === 'number') ids[kind].push(id)
 }
 
 function countOutcomes(figures: Figures, journal: readonly Write[], copy: string): void {
