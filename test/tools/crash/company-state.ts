@@ -30,13 +30,13 @@ export function apply(state: CompanyState, action: Action, { request_id, entity_
       break
     case 'order.update':
       change(state, 'orders', action.id, orderColumns(action.fields), at)
-      changeInvoice(state, action.id, invoiceColumns(action.fields), at)
-      recordEvent(state, action.id, 'update', action.fields, at)
+      changeInvoice(state, action.id, given({ due_date: action.fields.deadline }), at)
+      recordEvent(state, action.id, 'update', at)
       break
     case 'order.delete':
       change(state, 'orders', action.id, { deleted: 1 }, at)
       changeInvoice(state, action.id, { deleted: 1 }, at)
-      recordEvent(state, action.id, 'delete', {}, at)
+      recordEvent(state, action.id, 'delete', at)
       break
     case 'email_thread.write': {
       const name = nameOf(action.thread)
@@ -130,24 +130,23 @@ function createOrder(
     id: ++state.last.invoices,
     project_id: id,
     number: String(++state.last.number),
-    due_date: null,
+    due_date: fields.deadline ?? null,
     tax_id: null,
     tax_exempt: client?.tax_exempt ?? 0,
-    tax_exempt_reason: fields.tax_exempt === undefined ? (client?.tax_exempt_reason ?? null) : null,
+    tax_exempt_reason: client?.tax_exempt_reason ?? null,
     discount_hundredths: 0,
     discount_amount_type: 'percentage',
     discount_type: 'before_tax',
     deleted: 0,
-    ...invoiceColumns(fields),
     created_at: at,
     updated_at: at,
   })
-  recordEvent(state, id, 'create', fields, at)
+  recordEvent(state, id, 'create', at)
 }
 
-/** The company has accounting enabled; a request can override it. */
-function recordEvent(state: CompanyState, orderId: number, operation: string, fields: OrderFields, at: number): void {
-  if (fields.accounting_sync_enabled ?? true) state.events.push({ order_id: orderId, operation, created_at: at })
+/** The company has accounting enabled. */
+function recordEvent(state: CompanyState, order_id: number, operation: string, created_at: number): void {
+  state.events.push({ order_id, operation, created_at })
 }
 
 function clientColumns({ deleted, ...fields }: ClientFields) {
@@ -156,15 +155,6 @@ function clientColumns({ deleted, ...fields }: ClientFields) {
 
 function orderColumns({ title, client_id, description, client_notes, deadline, status_id, external_id }: OrderFields) {
   return given({ title, client_id, description, client_notes, deadline, order_status_id: status_id, external_id })
-}
-
-function invoiceColumns({ deadline, tax_exempt, discount_amount, discount_amount_type }: OrderFields) {
-  return given({
-    due_date: deadline,
-    tax_exempt: tax_exempt === undefined ? undefined : Number(tax_exempt),
-    discount_hundredths: discount_amount === undefined ? undefined : Math.round(discount_amount * 100),
-    discount_amount_type,
-  })
 }
 
 type Given<T> = { [K in keyof T]?: Exclude<T[K], undefined> }

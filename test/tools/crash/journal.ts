@@ -10,7 +10,7 @@ export interface ClientFields {
   deleted?: boolean
 }
 
-/** Fields of an order as the API takes them; the discount's amount and type only together. */
+/** Fields of an order as the API takes them. */
 export interface OrderFields {
   title?: string
   client_id?: number
@@ -19,10 +19,6 @@ export interface OrderFields {
   deadline?: string
   status_id?: number
   external_id?: string | null
-  tax_exempt?: boolean
-  discount_amount?: number
-  discount_amount_type?: 'percentage' | 'fixed_amount'
-  accounting_sync_enabled?: boolean
 }
 
 export interface ThreadName {

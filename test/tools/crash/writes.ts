@@ -170,14 +170,5 @@ function orderChange(random: Random, world: World): OrderFields {
     ...(random.chance(0.5) && { deadline: `2027-0${random.between(1, 9)}-${random.between(10, 28)}` }),
     ...(random.chance(0.3) && { status_id: random.pick(world.statusIds) }),
     ...(random.chance(0.3) && { external_id: random.chance(0.3) ? null : externalId(random) }),
-    ...(random.chance(0.3) && { tax_exempt: random.chance(0.5) }),
-    ...(random.chance(0.3) && discount(random)),
-    ...(random.chance(0.3) && { accounting_sync_enabled: random.chance(0.5) }),
   }
-}
-
-function discount(random: Random): OrderFields {
-  return random.chance(0.5)
-    ? { discount_amount: random.between(0, 100), discount_amount_type: 'percentage' }
-    : { discount_amount: random.between(0, 9_999) / 100, discount_amount_type: 'fixed_amount' }
 }
