@@ -1,7 +1,6 @@
 import { asObject, isObject, type Json } from '../../../src/site/reference/json.ts'
 import { expectConforms } from '../../support/conformance.ts'
 import type { Draft, WireRequest } from './draft.ts'
-import { checkEcho } from './echo.ts'
 import { RULES_BEYOND_SCHEMAS } from './rules.ts'
 
 /** Statuses of a valid request besides 200 and 304: the resource does not exist or is unavailable. */
@@ -33,7 +32,6 @@ function isThrottled({ operation, path }: Draft, { status }: Response): boolean 
 }
 
 function judgeValid(draft: Draft, response: Response, body: Json | undefined): string[] {
-  if (response.status === 200) return checkEcho(draft, body)
   if (FAIR.includes(response.status) || isThrottled(draft, response)) return []
   const issues = issuesOf(body)
   const ofOperation = ({ operations }: { operations: string[] }) => operations.includes(draft.operation.id)
