@@ -31,10 +31,7 @@ export interface Phase {
   outcomes: Outcome[]
   /** Requests for which no connection was left when they were due: callers wait for none. */
   turnedAway: number
-  mostInFlight: number
   inFlightAtEnd: number
-  /** How much of the time this process had something to do: near 1 it is the callers that are too slow. */
-  callersBusy: number
 }
 
 /**
@@ -62,19 +59,9 @@ export class OpenLoop {
    * @returns when the last one is due: `done` resolves with the last response
    */
   async run(name: string, askedPerSecond: number, seconds: number): Promise<{ phase: Phase; done: Promise<unknown> }> {
-    const phase: Phase = {
-      name,
-      askedPerSecond,
-      seconds,
-      outcomes: [],
-      turnedAway: 0,
-      mostInFlight: 0,
-      inFlightAtEnd: 0,
-      callersBusy: 0,
-    }
+    const phase: Phase = { name, askedPerSecond, seconds, outcomes: [], turnedAway: 0, inFlightAtEnd: 0 }
     const gapMs = 1_000 / (askedPerSecond * CALLS_PER_REQUEST)
     const calls: Promise<void>[] = []
-    const idle = performance.eventLoopUtilization()
     const start = performance.now()
     let dueMs = 0
     while (dueMs < seconds * 1_000) {
@@ -85,7 +72,6 @@ export class OpenLoop {
       await sleep(TICK_MS)
     }
     phase.inFlightAtEnd = this.#inFlight
-    phase.callersBusy = performance.eventLoopUtilization(idle).utilization
     return { phase, done: Promise.all(calls) }
   }
 
@@ -95,7 +81,6 @@ export class OpenLoop {
 
   async #call(phase: Phase, call: Call, start: number, dueMs: number): Promise<void> {
     this.#inFlight++
-    phase.mostInFlight = Math.max(phase.mostInFlight, this.#inFlight)
     const { text, ...response } = await this.#send(call)
     this.#inFlight--
     const endMs = performance.now() - start

@@ -50,10 +50,9 @@ export function judge(report: Report): string[] {
 
 /** The report for people. */
 export function describe(report: Report): string {
-  const { steady, doubled, after, heap, logs } = report
+  const { steady, doubled, after, heap } = report
   const before = windowMedians(steady.phase)
   const overloaded = overloadedOutcomes(report).filter((outcome) => isOverload(report, outcome))
-  const others = [...logs.counts].map(([event, count]) => `${event} × ${count}`)
   return [
     '',
     'open loop: latency counts from when a request was due; ms',
@@ -63,11 +62,9 @@ export function describe(report: Report): string {
       : `the sustained rate was not held throughout (p99 over ${P99_LIMIT_MS} ms, or a call was turned away): others use this machine, or the first measurement was lucky`,
     '',
     ...[steady, doubled].map(describeMemory),
-    `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs; ${mib(heap.peak)} at most at twice the rate`,
+    `heap of the Worker, garbage collected: ${mib(heap.start)} before, ${mib(heap.afterSteady)} and ${mib(heap.afterDoubled)} after the two runs`,
     `latency was back after ${report.recoveryMs / 1_000} s (half seconds whose median is at most ${levelOf(before).toFixed(0)} ms)`,
     `responses that only overload explains: ${overloaded.length}`,
-    `logged beside requests: ${others.join(', ') || 'nothing'}`,
-    ...logs.failures.slice(0, SHOWN).map((error) => `  failure: ${error}`),
     '',
   ].join('\n')
 }
@@ -79,7 +76,7 @@ function describePhase({ phase }: MeasuredPhase): string {
     `${phase.name.padEnd(15)} ${phase.seconds} s: ${Math.round(phase.askedPerSecond)}/s sent, ${Math.round(reachedPerSecond)}/s completed`,
     `p50 ${p50.toFixed(1)}, p99 ${p99.toFixed(1)}`,
     `${statuses.join(', ')}`,
-    `at most ${phase.mostInFlight} at once, ${phase.turnedAway} turned away; callers busy ${Math.round(phase.callersBusy * 100)} %`,
+    `${phase.turnedAway} turned away`,
   ].join('; ')
 }
 

@@ -110,11 +110,6 @@ async function measure(
   await Promise.all([doubled.done, after.done])
   const afterDoubled = await liveHeapMib(heap)
 
-  // The heap's peak is asked for a thousand times a second, which costs time: in a run of its own.
-  await heap.begin()
-  const { done } = await loop.run('heap', 2 * sustainedPerSecond, trialSeconds)
-  await done
-  const peak = (await heap.end()) / MIB
   return {
     capacityPerSecond,
     sustainedPerSecond,
@@ -124,7 +119,7 @@ async function measure(
     /** Since the load went back to the sustained rate. */
     recoveryMs: recoveryMs(windowMedians(steady.measured.phase), windowMedians(after.measured.phase)),
     /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
-    heap: { start, afterSteady, afterDoubled, peak },
+    heap: { start, afterSteady, afterDoubled },
   }
 }
 
