@@ -4,7 +4,7 @@ import type { Request } from 'autocannon'
 import { needleOf } from '../harness/client-row.ts'
 import { fillOnce, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { bearer, columns, compare, type Figures, get, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
+import { bearer, column, compare, get, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
 import { buildWorker, startApi, startFloor } from './worker.ts'
 
 const OBJECT = { className: 'Empty', useSQLite: true }
@@ -18,12 +18,10 @@ interface Plan {
   names?: string[]
 }
 
-/** `WORK=NAME` measures one work alone. */
 const FULL: Plan = {
   sizes: [10_000, 200_000],
   rounds: ROUNDS,
   pace: { warmUpSeconds: 2, slices: 3, sliceSeconds: 1 },
-  ...(process.env.WORK !== undefined && { names: [process.env.WORK] }),
 }
 
 /** A minute that shows a regression early, such as in CI. */
@@ -62,8 +60,8 @@ interface Side {
  */
 type Loaded = `${'api' | 'floor' | 'calling'} ${number}`
 
-/** What was measured of a work in one round. */
-type Measured = Record<Loaded, Figures>
+/** The p50 of a work in one round, in milliseconds. */
+type Measured = Record<Loaded, number>
 
 /** Clients and orders: each route against a floor Worker, on a small and on a large company. */
 export const run = (): Promise<void> => measure(FULL)
@@ -132,33 +130,24 @@ async function measureRound(plan: Plan, sides: Side[], measured: Measured[][], s
 function print(plan: Plan, measured: readonly Measured[][]): void {
   const { sizes, rounds: count, pace } = plan
   console.log(
-    `\nmedian of ${count} rounds, each of ${pace.slices} slices of ${pace.sliceSeconds} s in turn and with new processes; p50/p99 in ms; growth: p50 over that of the first`,
+    `\nmedian of ${count} rounds, each of ${pace.slices} slices of ${pace.sliceSeconds} s in turn and with new processes; p50 in ms; growth: p50 over that of the first`,
   )
-  console.log(
-    '  work                     clients API p50    p99   req/s    floor p50    p99   req/s   ratio  target     with a call    p99   req/s   ratio  growth',
-  )
+  console.log('  work                     clients      API    floor   ratio  target     with a call   ratio  growth')
+  const mark = (value: number, limit: number) => (value > limit ? ' over' : '')
   for (const [index, [name, target]] of worksOf(0, []).entries()) {
     if (!isMeasured(plan, index)) continue
     const rounds = measured[index] ?? []
     for (const size of sizes) {
-      const figures = (of: 'api' | 'floor' | 'calling') => rounds.map((round) => find(round, `${of} ${size}`))
-      const ratio = (over: Loaded) =>
-        median(rounds.map((round) => find(round, `api ${size}`).p50 / find(round, over).p50))
-      const mark = (value: number, limit: number) => (value > limit ? ' over' : '')
+      const p50 = (of: 'api' | 'floor' | 'calling') => column(median(rounds.map((round) => round[`${of} ${size}`])))
+      const ratio = (over: Loaded) => median(rounds.map((round) => round[`api ${size}`] / round[over]))
       const [overFloor, growth] = [ratio(`floor ${size}`), ratio(`api ${sizes[0] ?? 0}`)]
       console.log(
-        `  ${name.padEnd(24)} ${String(size).padStart(7)} ${columns(figures('api'))}    ${columns(figures('floor'))}   ${overFloor.toFixed(2)}  ${target}${mark(overFloor, target).padEnd(5)}` +
-          `  ${columns(figures('calling'))}   ${ratio(`calling ${size}`).toFixed(2)}` +
+        `  ${name.padEnd(24)} ${String(size).padStart(7)} ${p50('api')} ${p50('floor')}   ${overFloor.toFixed(2)}  ${target}${mark(overFloor, target).padEnd(5)}` +
+          `  ${p50('calling')}   ${ratio(`calling ${size}`).toFixed(2)}` +
           (size === sizes[0] ? '' : `   ${growth.toFixed(2)}${mark(growth, GROWTH_TARGET)}`),
       )
     }
   }
-}
-
-function find(round: Measured, loaded: Loaded): Figures {
-  const figures = round[loaded]
-  if (!figures) throw new Error(`${loaded} was not measured.`)
-  return figures
 }
 
 const isMeasured = ({ names }: Plan, index: number) => names?.includes(NAMES[index] ?? '') ?? true

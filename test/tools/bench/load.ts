@@ -1,12 +1,5 @@
 import autocannon, { type Request } from 'autocannon'
 
-export interface Figures {
-  /** Milliseconds. */
-  p50: number
-  p99: number
-  requestsPerSecond: number
-}
-
 export const CONNECTIONS = 8
 
 /**
@@ -28,23 +21,18 @@ export interface Pace {
 
 /**
  * Loads several in turn, in short slices, and pools the slices of each: a machine that is slow for a while is so for
- * all.
+ * all. @returns the p50 of each, in milliseconds
  */
 export async function compare<Name extends string>(
   loads: Record<Name, Load>,
   { warmUpSeconds, slices, sliceSeconds }: Pace,
-): Promise<Record<Name, Figures>> {
-  const entries = Object.entries<Load>(loads).map(([name, run]) => ({ name, run, times: [] as number[], ms: 0 }))
+): Promise<Record<Name, number>> {
+  const entries = Object.entries<Load>(loads).map(([name, run]) => ({ name, run, times: [] as number[] }))
   for (const { run } of entries) await run(warmUpSeconds)
   for (let slice = 0; slice < slices; slice++) {
-    for (const entry of entries) {
-      const start = performance.now()
-      entry.times.push(...(await entry.run(sliceSeconds)))
-      entry.ms += performance.now() - start
-    }
+    for (const { run, times } of entries) times.push(...(await run(sliceSeconds)))
   }
-  const figures = entries.map(({ name, times, ms }) => [name, figuresOf(times, ms)])
-  return Object.fromEntries(figures) as Record<Name, Figures>
+  return Object.fromEntries(entries.map(({ name, times }) => [name, median(times)])) as Record<Name, number>
 }
 
 /**
@@ -91,18 +79,9 @@ export function databaseLeft({ headers }: Response): number {
   return Number(/"database";r=(\d+)/.exec(headers.get('ratelimit') ?? '')?.[1])
 }
 
-/** p50, p99 and requests a second: the median of some rounds. */
-export function columns(rounds: readonly Figures[]): string {
-  const of = (name: keyof Figures) => median(rounds.map((figures) => figures[name]))
-  return `${of('p50').toFixed(2).padStart(7)} ${of('p99').toFixed(1).padStart(6)} ${of('requestsPerSecond').toFixed(0).padStart(7)}`
-}
-
-function figuresOf(times: number[], elapsedMs: number): Figures {
-  return {
-    p50: quantile(times, 0.5),
-    p99: quantile(times, 0.99),
-    requestsPerSecond: (times.length * 1_000) / elapsedMs,
-  }
+/** Milliseconds, for a table. */
+export function column(value: number): string {
+  return value.toFixed(1).padStart(8)
 }
 
 export function median(values: readonly number[]): number {

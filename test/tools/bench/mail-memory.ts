@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { inDirectory } from '../harness/state.ts'
 import { HeapWatch } from './heap.ts'
+import { column } from './load.ts'
 import { prepare, requestsOf, sendOnce, type Work } from './mail-requests.ts'
 import { makeIncompressibleThread, makeThread } from './mail-thread.ts'
 import { buildWorker, type Running, startApi } from './worker.ts'
@@ -55,10 +56,6 @@ async function store(api: Running, tokens: string[], text: string): Promise<void
 
 function repeat(work: Work, times: number): Work[] {
   return Array<Work>(times).fill(work)
-}
-
-export function column(value: number): string {
-  return value.toFixed(1).padStart(8)
 }
 
 /** The memory alone, which takes a minute. */

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import type { Request } from 'autocannon'
 import { inDirectory } from '../harness/state.ts'
-import { CONNECTIONS, compare, type Figures, type Load, loadOf, median, ROUNDS } from './load.ts'
-import { column, measureMemory } from './mail-memory.ts'
+import { CONNECTIONS, column, compare, type Load, loadOf, median, ROUNDS } from './load.ts'
+import { measureMemory } from './mail-memory.ts'
 import { prepare, requestsOf, sendOnce, TARGETS, WORKS, type Work } from './mail-requests.ts'
 import { makeThread } from './mail-thread.ts'
 import { buildWorker, type Running, startApi, startBare } from './worker.ts'
@@ -28,8 +28,9 @@ interface Cell {
 }
 
 interface Round {
-  api: Figures
-  floor: Figures
+  /** The p50 of each, in milliseconds. */
+  api: number
+  floor: number
   storedPerSent: number
 }
 
@@ -61,20 +62,17 @@ async function measureRound(measured: Cell[], script: string, directory: string)
 /** The ratio is taken within a round; what is printed is the median of the rounds. */
 function print(measured: readonly Cell[]): void {
   console.log(
-    `email threads: median of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50/p99 in ms`,
+    `email threads: median of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50 in ms`,
   )
-  console.log(
-    '  size     at once  work            API p50      p99   floor p50      p99   ratio  target     stored/sent',
-  )
+  console.log('  size     at once  work               API    floor   ratio  target     stored/sent')
   for (const { size, work, rounds } of measured) {
     const of = (value: (round: Round) => number) => median(rounds.map(value))
-    const ratio = of(({ api, floor }) => api.p50 / floor.p50)
+    const ratio = of(({ api, floor }) => api / floor)
     const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
-    const times = (side: 'api' | 'floor') =>
-      `${column(of((round) => round[side].p50))} ${column(of((round) => round[side].p99))}`
+    const times = `${column(of(({ api }) => api))} ${column(of(({ floor }) => floor))}`
     const stored = work === 'PUT' ? of(({ storedPerSent }) => storedPerSent).toFixed(3) : ''
     console.log(
-      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times('api')}    ${times('floor')}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${stored.padStart(11)}`,
+      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${stored.padStart(11)}`,
     )
   }
 }

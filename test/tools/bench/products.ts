@@ -9,7 +9,7 @@ import { CREDENTIALS as CREDENTIALS_B, startSupplierB } from '../../../src/simul
 import { STYLES } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { fillState, inDirectory } from '../harness/state.ts'
 import { fillCompany } from './company.ts'
-import { bearer, columns, compare, get, loadOf } from './load.ts'
+import { bearer, column, compare, get, loadOf } from './load.ts'
 import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startFloor } from './worker.ts'
 
 const SIZE = 10_000
@@ -100,16 +100,16 @@ async function warmCache(script: string, state: string, tokens: string[]): Promi
 }
 
 async function compareWarm(api: Running, floor: Running, tokens: string[], keys: Map<string, Keys>): Promise<void> {
-  console.log(`\nWarm in KV: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50/p99 in ms`)
-  console.log('  search                     API p50    p99   req/s    floor p50    p99   req/s   ratio  target')
+  console.log(`\nWarm in KV: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50 in ms`)
+  console.log('  search                      API    floor   ratio  target')
   let turn = 0
   for (const [q, { a, b }] of keys) {
     const ofApi = () => get(`/products/search?q=${q}`, tokens[turn++ % tokens.length] ?? '')
     const ofFloor = () => ({ path: `/?${new URLSearchParams({ q, a, b })}` })
-    const figures = await compare({ floor: loadOf(floor.url, ofFloor), api: loadOf(api.url, ofApi) }, PACE)
-    const ratio = figures.api.p50 / figures.floor.p50
+    const p50 = await compare({ floor: loadOf(floor.url, ofFloor), api: loadOf(api.url, ofApi) }, PACE)
+    const ratio = p50.api / p50.floor
     console.log(
-      `  ${q.padEnd(22)} ${columns([figures.api])}    ${columns([figures.floor])}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
+      `  ${q.padEnd(22)} ${column(p50.api)} ${column(p50.floor)}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
     )
   }
 }

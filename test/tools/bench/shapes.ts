@@ -65,15 +65,12 @@ function listsOf(size: number): Record<string, Shape[]> {
       ['q=a', '/clients?q=a', 'grows'],
       ['q=a, middle page', `/clients?q=a&page=${last / 2}`, 'grows'],
       ['q=a, last page', `/clients?q=a&page=${last}`, 'grows'],
-      ['q=a, page=1000000', '/clients?q=a&page=1000000', 'grows'],
       ['q=on', '/clients?q=on', 'grows'],
       ['q=5', '/clients?q=5', 'grows'],
       ['q=son', '/clients?q=son', 'grows'],
       ['q=.example', '/clients?q=.example', 'grows'],
       ['q=.example, middle', `/clients?q=.example&page=${last / 2}`, 'grows'],
       ['q=.example, last', `/clients?q=.example&page=${last}`, 'grows'],
-      ['q=.example, by update', '/clients?q=.example&sort=-updated_at', 'grows'],
-      ['q=.example, 1000000', '/clients?q=.example&page=1000000', 'grows'],
       ['q=555', '/clients?q=555', 'grows'],
     ],
     orders: [
@@ -82,7 +79,6 @@ function listsOf(size: number): Record<string, Shape[]> {
       ['of one client', `/orders?client_id=${size / 2}`, 'flat'],
       ['middle page', `/orders?page=${last / 2}`, 'grows'],
       ['last page', `/orders?page=${last}`, 'grows'],
-      ['page=1000000', '/orders?page=1000000', 'grows'],
       ['status, middle page', `/orders?status=1&page=${last / 4}`, 'grows'],
     ],
     products: [
