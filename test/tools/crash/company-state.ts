@@ -130,16 +130,10 @@ function createOrder(
     id: ++state.last.invoices,
     project_id: id,
     number: String(++state.last.number),
-    due_date: fields.deadline ?? null,
-    tax_id: null,
-    tax_exempt: client?.tax_exempt ?? 0,
-    tax_exempt_reason: client?.tax_exempt_reason ?? null,
-    discount_hundredths: 0,
-    discount_amount_type: 'percentage',
-    discount_type: 'before_tax',
-    deleted: 0,
-    created_at: at,
-    updated_at: at,
+    ...{ due_date: fields.deadline ?? null, tax_id: null },
+    ...{ tax_exempt: client?.tax_exempt ?? 0, tax_exempt_reason: client?.tax_exempt_reason ?? null },
+    ...{ discount_hundredths: 0, discount_amount_type: 'percentage', discount_type: 'before_tax' },
+    ...{ deleted: 0, created_at: at, updated_at: at },
   })
   recordEvent(state, id, 'create', at)
 }

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { readNumber } from '../harness/number.ts'
 import { crashCreates } from './creates.ts'
 import { crashImport } from './imports.ts'
 import { crash } from './run.ts'
@@ -25,17 +26,17 @@ const { values } = parseArgs({
     seed: { type: 'string' },
   },
 })
-const times = readNumber(values.times ?? '10')
-const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)))
+const times = readNumber(values.times ?? '10', USAGE)
+const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)), USAGE)
 
 if (values.creates !== undefined) {
-  const creates = readNumber(values.creates)
+  const creates = readNumber(values.creates, USAGE)
   console.log(`seed ${seed}, ${creates} creations`)
   const figures = await crashCreates({ seed, creates })
   console.log(JSON.stringify(figures))
   process.exitCode = figures.rows === creates && figures.ids === creates ? 0 : 1
 } else if (values.import !== undefined) {
-  const orders = readNumber(values.import)
+  const orders = readNumber(values.import, USAGE)
   console.log(`seed ${seed}, an import of ${orders} orders`)
   const { findings, ...figures } = await crashImport({ seed, orders })
   conclude(findings, JSON.stringify({ ...figures, findings: findings.length }))
@@ -57,9 +58,4 @@ async function runCrashes(): Promise<void> {
     findings,
     `${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name; ${findings.length} findings`,
   )
-}
-
-function readNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new Error(`A whole number was expected, not '${text}'. Usage: ${USAGE}`)
-  return Number(text)
 }

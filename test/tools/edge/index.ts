@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { readNumber } from '../harness/number.ts'
 import { PRIMARIES } from './places.ts'
 import { describe, judge } from './report.ts'
 import { runEdge } from './run.ts'
@@ -10,28 +11,28 @@ import { runEdge } from './run.ts'
  * each. Then callers read what they have just written. Ends with exit code 1 where a target is missed. Times are real
  * ones: what is far takes as long as it would.
  */
-const USAGE = 'npm run edge -- [--requests N] [--cold PERCENT] [--ignore-bookmarks]'
+const USAGE = 'npm run edge -- [--requests N] [--ignore-bookmarks]'
 const CLIENTS = 1_000
 const MOST_SAMPLES = 40
 const LEAST_SAMPLES = 5
 const REQUESTS_PER_SAMPLE = 500
 const DEPLOYS = 5
+const COLD_SHARE = 0.2
 
 const { values } = parseArgs({
   options: {
     requests: { type: 'string', default: '20000' },
-    cold: { type: 'string', default: '20' },
     'ignore-bookmarks': { type: 'boolean', default: false },
   },
 })
-const pairs = readNumber('--requests', values.requests, 1, 1_000_000)
+const pairs = readNumber(values.requests, USAGE, [1, 1_000_000])
 
 const measured = await runEdge({
   primaries: PRIMARIES,
   clients: CLIENTS,
   samples: Math.min(MOST_SAMPLES, Math.max(LEAST_SAMPLES, Math.round(pairs / REQUESTS_PER_SAMPLE))),
   pairs,
-  coldShare: readNumber('--cold', values.cold, 0, 50) / 100,
+  coldShare: COLD_SHARE,
   deploys: DEPLOYS,
   ignoresBookmarks: values['ignore-bookmarks'],
   say: console.log,
@@ -40,9 +41,3 @@ console.log(describe(measured))
 const problems = judge(measured)
 for (const problem of problems) console.log(`FAILED: ${problem}`)
 process.exitCode = problems.length > 0 ? 1 : 0
-
-function readNumber(name: string, text: string, least: number, most: number): number {
-  const value = Number(text)
-  if (/^\d{1,7}$/.test(text) && value >= least && value <= most) return value
-  throw new Error(`${name} must be ${least} to ${most}, not '${text}'. Usage: ${USAGE}`)
-}

@@ -48,6 +48,8 @@ export function writeObject(members: readonly [string, string][]): string {
   return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
 }
 
+const SHOWN_BYTES = 4_000
+
 /** A command that sends the request again. */
 export function toCurl(url: string, token: string | null, { method, target, headers, body }: WireRequest): string {
   const all = { ...headers, ...(token !== null && { authorization: `Bearer ${token}` }) }
@@ -57,12 +59,8 @@ export function toCurl(url: string, token: string | null, { method, target, head
   parts.push(quote(url + target))
   if (!body) return parts.join(' ')
   const text = Buffer.from(body)
-  const isPlain = /^[\x20-\x7e]*$/.test(text.toString('latin1'))
-  if (isPlain && text.length <= 4_000) return `${parts.join(' ')} --data-raw ${quote(text.toString())}`
-  const shown =
-    text.length <= 4_000
-      ? text.toString('base64')
-      : `${text.subarray(0, 300).toString('base64')}... (${text.length} bytes)`
+  const sent = text.subarray(0, SHOWN_BYTES).toString('base64')
+  const shown = text.length <= SHOWN_BYTES ? sent : `${sent}... (${text.length} bytes)`
   return `echo ${shown} | base64 -d | ${parts.join(' ')} --data-binary @-`
 }
 

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
+import { readNumber } from '../harness/number.ts'
 import { fuzz } from './run.ts'
 
 /*
@@ -21,9 +22,11 @@ const { values } = parseArgs({
     runs: { type: 'string', default: '20' },
   },
 })
-const [seconds, times, runs] = [readNumber(values.seconds), readNumber(values.times), readNumber(values.runs)]
+const seconds = readNumber(values.seconds, USAGE)
+const times = readNumber(values.times, USAGE)
+const runs = readNumber(values.runs, USAGE)
 const seeds = Array.from({ length: times }, () => randomInt(1_000_000_000))
-if (values.seed !== undefined) seeds.splice(0, 1, readNumber(values.seed))
+if (values.seed !== undefined) seeds.splice(0, 1, readNumber(values.seed, USAGE))
 
 console.log(`seeds ${seeds.join(', ')}, ${seconds} s each`)
 const started = Date.now()
@@ -40,8 +43,3 @@ console.log(
 )
 if (neverCarriedOut.length > 0) console.log(`never carried out: ${neverCarriedOut.join(', ')}`)
 process.exitCode = failures.length + neverCarriedOut.length > 0 ? 1 : 0
-
-function readNumber(text: string): number {
-  if (!/^\d{1,9}$/.test(text)) throw new Error(`A whole number was expected, not '${text}'. Usage: ${USAGE}`)
-  return Number(text)
-}

@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util'
+import { readNumber } from '../harness/number.ts'
 import { describe, judge } from './report.ts'
 import { runLoad } from './run.ts'
 
@@ -17,7 +18,7 @@ const THREADS = 100
 const TOKENS = 500
 
 const { values } = parseArgs({ options: { seconds: { type: 'string' } } })
-const seconds = readNumber(values.seconds ?? '60')
+const seconds = readNumber(values.seconds ?? '60', USAGE, [1, 9_999])
 
 const report = await runLoad({
   seconds,
@@ -31,9 +32,3 @@ console.log(describe(report))
 const problems = judge(report)
 for (const problem of problems) console.log(`FAILED: ${problem}`)
 process.exitCode = problems.length > 0 ? 1 : 0
-
-function readNumber(text: string): number {
-  if (!/^\d{1,4}$/.test(text) || text === '0')
-    throw new Error(`Seconds must be 1 to 9999, not '${text}'. Usage: ${USAGE}`)
-  return Number(text)
-}
