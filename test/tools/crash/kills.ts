@@ -4,16 +4,13 @@ import { openShop, type Shop } from './shop.ts'
 
 /** Gives work a shop of its own, and the service that runs on it. */
 export async function withService<T>(work: (shop: Shop, service: Service) => Promise<T>): Promise<T> {
+  await using opened = new AsyncDisposableStack()
   const shop = await openShop()
-  let service: Service | undefined
-  try {
-    service = await startService(shop.state)
-    await service.waitUntilServing(shop.tokens[0] ?? '')
-    return await work(shop, service)
-  } finally {
-    await service?.stop()
-    await shop.close()
-  }
+  opened.defer(shop.close)
+  const service = await startService(shop.state)
+  opened.defer(service.stop)
+  await service.waitUntilServing(shop.tokens[0] ?? '')
+  return await work(shop, service)
 }
 
 /**

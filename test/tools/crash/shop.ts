@@ -21,27 +21,21 @@ export type Shop = Awaited<ReturnType<typeof openShop>>
  * every crash.
  */
 export async function openShop() {
+  await using opened = new AsyncDisposableStack()
   const folder = await mkdtemp(join(tmpdir(), 'crm-crash-'))
+  opened.defer(() => rm(folder, { recursive: true, force: true }))
   const state = join(folder, 'state')
   const accounting = await startAccounting()
-  const close = async () => {
-    await accounting.close()
-    await rm(folder, { recursive: true, force: true })
-  }
-  try {
-    const tokens = await fill(state, accounting.url)
-    const copy = join(folder, 'copy.sqlite')
-    return {
-      state,
-      tokens,
-      /** Which token the next change of a thing comes with. */
-      turns: new Map<string, number>(),
-      copyDatabase: () => copyDatabase(state, copy),
-      close,
-    }
-  } catch (error) {
-    await close()
-    throw error
+  opened.defer(accounting.close)
+  const tokens = await fill(state, accounting.url)
+  const shop = opened.move()
+  return {
+    state,
+    tokens,
+    /** Which token the next change of a thing comes with. */
+    turns: new Map<string, number>(),
+    copyDatabase: () => copyDatabase(state, join(folder, 'copy.sqlite')),
+    close: () => shop.disposeAsync(),
   }
 }
 

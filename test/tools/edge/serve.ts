@@ -28,32 +28,30 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
   const copies = setup.databases.flatMap((name) => copiesOf(name))
   /** What the Worker logged as an error. */
   const errors: string[] = []
-  const { worker, url } = await startRuntime(state, {
-    modulesRoot: '/',
-    modules: [
-      { type: 'ESModule', path: '/entry.js', contents: entryOf(build, setup) },
-      { type: 'ESModule', path: '/platform.js', contents: await bundlePlatform() },
-      { type: 'ESModule', path: '/worker.js', contents: build.factory },
-    ],
-    d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
-    kvNamespaces: setup.caches,
-    r2Buckets: setup.buckets,
-    durableObjects: Object.fromEntries(classes.map(([name, className]) => [name, { className, useSQLite: true }])),
-    ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
-    bindings: { CREDENTIALS_KEY },
-    handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
-      if (level === 'error') errors.push(message)
-    },
-  })
-  const stop = () => worker.dispose()
-  try {
-    // The Worker uses the database in which the company is placed.
-    for (const copy of copies) await fillDatabase(await worker.getD1Database(copy), data.clients, data.tokens)
-    return { primary, url, errors, stop }
-  } catch (error) {
-    await stop()
-    throw error
-  }
+  await using started = new AsyncDisposableStack()
+  const { worker, url } = started.use(
+    await startRuntime(state, {
+      modulesRoot: '/',
+      modules: [
+        { type: 'ESModule', path: '/entry.js', contents: entryOf(build, setup) },
+        { type: 'ESModule', path: '/platform.js', contents: await bundlePlatform() },
+        { type: 'ESModule', path: '/worker.js', contents: build.factory },
+      ],
+      d1Databases: Object.fromEntries(copies.map((name) => [name, name])),
+      kvNamespaces: setup.caches,
+      r2Buckets: setup.buckets,
+      durableObjects: Object.fromEntries(classes.map(([name, className]) => [name, { className, useSQLite: true }])),
+      ratelimits: Object.fromEntries(configuration.ratelimits.map(({ name, ...limit }) => [name, limit])),
+      bindings: { CREDENTIALS_KEY },
+      handleStructuredLogs: ({ level, message }: { level: string; message: string }) => {
+        if (level === 'error') errors.push(message)
+      },
+    }),
+  )
+  // The Worker uses the database in which the company is placed.
+  for (const copy of copies) await fillDatabase(await worker.getD1Database(copy), data.clients, data.tokens)
+  const serving = started.move()
+  return { primary, url, errors, stop: () => serving.disposeAsync() }
 }
 
 function entryOf({ exported }: Build, setup: Setup): string {

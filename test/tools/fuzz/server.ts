@@ -25,49 +25,43 @@ export type Served = Awaited<ReturnType<typeof serve>>
  * simulators of the outside systems. A token may make 300 requests a minute, so requests go round many of them.
  */
 export async function serve(tokenCount: number) {
+  await using started = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'crm-fuzz-'))
+  started.defer(() => rm(directory, { recursive: true, force: true }))
   const listeners: ((line: LogLine) => void)[] = []
-  const close: (() => Promise<void>)[] = [() => rm(directory, { recursive: true, force: true })]
-  const closeAll = async () => {
-    for (const step of close.reverse()) await step()
-  }
-  try {
-    const script = buildWorker(join(directory, 'build'))
-    const description = await readFile(DESCRIPTION, 'utf8')
-    const adminToken = randomBytes(32).toString('hex')
-    const running = await startApi(script, join(directory, 'state'), {
-      ratelimits: UNLIMITED,
-      serviceBindings: {
-        ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
-      },
-      bindings: {
-        CREDENTIALS_KEY: randomBytes(32).toString('base64'),
-        ADMIN_TOKEN: adminToken,
-        STORAGE_RELAY: 'development',
-        STORAGE_BUCKET: 'files',
-        STORAGE_ACCESS_KEY_ID: 'fuzz',
-        STORAGE_SECRET_ACCESS_KEY: 'fuzz',
-      },
-      handleStructuredLogs: ({ message }) => {
-        if (!message.startsWith('{"event":')) return
-        const line: LogLine = JSON.parse(message)
-        for (const listener of listeners) listener(line)
-      },
-    })
-    close.push(() => running.worker.dispose())
-    const simulators = await startSimulators()
-    close.push(simulators.close)
-    const tokens = await fill(running, simulators, adminToken, tokenCount)
-    return {
-      url: running.url,
-      tokens,
-      /** Called with every line that the Worker logs. */
-      onLog: (listener: (line: LogLine) => void) => void listeners.push(listener),
-      close: closeAll,
-    }
-  } catch (error) {
-    await closeAll()
-    throw error
+  const script = buildWorker(join(directory, 'build'))
+  const description = await readFile(DESCRIPTION, 'utf8')
+  const adminToken = randomBytes(32).toString('hex')
+  const running = await startApi(script, join(directory, 'state'), {
+    ratelimits: UNLIMITED,
+    serviceBindings: {
+      ASSETS: () => new Response(description, { headers: { 'content-type': 'application/json' } }),
+    },
+    bindings: {
+      CREDENTIALS_KEY: randomBytes(32).toString('base64'),
+      ADMIN_TOKEN: adminToken,
+      STORAGE_RELAY: 'development',
+      STORAGE_BUCKET: 'files',
+      STORAGE_ACCESS_KEY_ID: 'fuzz',
+      STORAGE_SECRET_ACCESS_KEY: 'fuzz',
+    },
+    handleStructuredLogs: ({ message }) => {
+      if (!message.startsWith('{"event":')) return
+      const line: LogLine = JSON.parse(message)
+      for (const listener of listeners) listener(line)
+    },
+  })
+  started.use(running)
+  const simulators = await startSimulators()
+  started.defer(simulators.close)
+  const tokens = await fill(running, simulators, adminToken, tokenCount)
+  const serving = started.move()
+  return {
+    url: running.url,
+    tokens,
+    /** Called with every line that the Worker logs. */
+    onLog: (listener: (line: LogLine) => void) => void listeners.push(listener),
+    close: () => serving.disposeAsync(),
   }
 }
 
