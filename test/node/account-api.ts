@@ -7,8 +7,8 @@ import { listen } from './listen.ts'
 
 /*
  * A stand-in of the account API of Cloudflare (https://developers.cloudflare.com/api/), as far as `npm run setup` and
- * `wrangler d1 migrations apply` call it: its envelope, its pages, and its codes as wrangler 4.155 knows them (7502,
- * 10007, 10014) or as others met them (10004, 10006, 10013, 10042, 10059).
+ * `wrangler d1 migrations apply` call it: its envelope, and its codes as wrangler 4.155 knows them (7502, 10007, 10014)
+ * or as others met them (10004, 10006, 10013, 10042, 10059). All it lists is on the first page.
  */
 
 interface Database {
@@ -42,7 +42,6 @@ interface Call {
 interface Reply {
   status?: number
   result?: unknown
-  result_info?: object
   error?: [code: number, message: string]
 }
 
@@ -70,16 +69,9 @@ export async function startAccountApi() {
   }
   const { databases, namespaces, buckets, workers, calls } = api
 
-  function page<Row>(rows: Row[], url: URL): Reply {
-    const number = Number(url.searchParams.get('page') ?? 1)
-    const size = Math.min(Number(url.searchParams.get('per_page') ?? 20), 100)
-    const result = rows.slice((number - 1) * size, number * size)
-    return { result, result_info: { page: number, per_page: size, count: result.length, total_count: rows.length } }
-  }
-
-  function handleD1(method: string, path: string[], body: string, url: URL): Reply {
+  function handleD1(method: string, path: string[], body: string): Reply {
     const details = ({ uuid, name, jurisdiction }: Database) => ({ uuid, name, jurisdiction, version: 'production' })
-    if (path.length === 0 && method === 'GET') return page(databases.map(details), url)
+    if (path.length === 0 && method === 'GET') return { result: databases.map(details) }
     if (path.length === 0) {
       const { name, primary_location_hint: hint, jurisdiction = null } = JSON.parse(body)
       if (databases.some((each) => each.name === name)) return fail(400, 7502, 'Database already exists')
@@ -98,10 +90,10 @@ export async function startAccountApi() {
     }
   }
 
-  function handleKv(method: string, [id]: string[], body: string, url: URL): Reply {
+  function handleKv(method: string, [id]: string[], body: string): Reply {
     const found = namespaces.find((each) => each.id === id)
     if (id !== undefined) return found ? { result: found } : fail(404, 10013, 'namespace not found')
-    if (method === 'GET') return page(namespaces, url)
+    if (method === 'GET') return { result: namespaces }
     const { title, jurisdiction } = JSON.parse(body)
     if (namespaces.some((each) => each.title === title)) {
       return fail(400, 10014, 'a namespace with this account ID and title already exists')
@@ -143,7 +135,7 @@ export async function startAccountApi() {
     return { result: [...worker.secrets.keys()].map((name) => ({ name, type: 'secret_text' })) }
   }
 
-  function handle(request: IncomingMessage, path: string, body: string, url: URL): Reply {
+  function handle(request: IncomingMessage, path: string, body: string): Reply {
     const { method = '', headers } = request
     if (headers.authorization !== `Bearer ${token}`) return fail(403, 10000, 'Authentication error')
     const prefix = `/client/v4/accounts/${account}/`
@@ -152,9 +144,9 @@ export async function startAccountApi() {
     const type = headers['content-type'] ?? ''
     switch (parts.slice(0, 2).join('/')) {
       case 'd1/database':
-        return handleD1(method, parts.slice(2), body, url)
+        return handleD1(method, parts.slice(2), body)
       case 'storage/kv':
-        return handleKv(method, parts.slice(3), body, url)
+        return handleKv(method, parts.slice(3), body)
       case 'r2/buckets':
         return handleR2(method, parts.slice(2), body, String(headers['cf-r2-jurisdiction'] ?? 'default'))
       case 'workers/scripts':
@@ -172,19 +164,18 @@ export async function startAccountApi() {
     if (url.pathname.endsWith('/graphql')) return void response.end('{"data":null,"errors":[]}')
     calls.push({ method: request.method ?? '', path: url.pathname.replace(/^.*\/accounts\/\w+\//, ''), body })
     const isCut = cut?.call === calls.length
-    if (isCut && !cut.after) {
-      request.socket.destroy()
-      return
-    }
+    if (isCut && !cut.after) return void request.socket.destroy()
     const replaced = replies.get(calls.at(-1)?.path ?? '')
-    const { status = 200, result = null, result_info, error } = handle(request, url.pathname, body, url)
-    if (isCut) {
-      request.socket.destroy()
-      return
-    }
+    const isFurther = Number(url.searchParams.get('page') ?? 1) > 1
+    const {
+      status = 200,
+      result = null,
+      error,
+    }: Reply = isFurther ? { result: [] } : handle(request, url.pathname, body)
+    if (isCut) return void request.socket.destroy()
     response.writeHead(replaced?.status ?? status, { 'content-type': 'application/json' })
     const errors = error ? [{ code: error[0], message: error[1] }] : []
-    response.end(replaced?.body ?? JSON.stringify({ success: !error, errors, messages: [], result, result_info }))
+    response.end(replaced?.body ?? JSON.stringify({ success: !error, errors, messages: [], result }))
   })
   return Object.assign(api, {
     env: {

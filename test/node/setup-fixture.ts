@@ -36,13 +36,8 @@ export async function freshAccount() {
 /** What an account has, without what differs from run to run. */
 export function summarize({ databases, namespaces, buckets, workers }: AccountApi) {
   return {
-    databases: databases.map(({ name, hint, jurisdiction, replication }) => ({
-      name,
-      hint,
-      jurisdiction,
-      replication,
-    })),
-    namespaces: namespaces.map(({ title, jurisdiction }) => ({ title, jurisdiction })),
+    databases: databases.map(({ uuid: _, sqlite: __, ...database }) => database),
+    namespaces: namespaces.map(({ id: _, ...namespace }) => namespace),
     buckets: buckets.map((bucket) => ({ ...bucket })),
     secrets: [...workers].map(([name, { secrets }]) => [name, ...[...secrets.keys()].sort()]),
   }
@@ -64,30 +59,15 @@ export function addDatabase(config: string): { binding: string; name: string } {
 function fakeWrangler(api: AccountApi) {
   const call = async (method: string, path: string, body?: object | FormData, headers = {}) => {
     const { CLOUDFLARE_API_BASE_URL: base, CLOUDFLARE_ACCOUNT_ID: account, CLOUDFLARE_API_TOKEN: token } = api.env
-    const content = body instanceof FormData ? body : body && JSON.stringify(body)
     const response = await fetch(`${base}/accounts/${account}/${path}`, {
       method,
       headers: { authorization: `Bearer ${token}`, ...headers },
-      ...(content && { body: content }),
-    }).catch(() => {
-      throw new CommandError('wrangler: fetch failed')
+      ...(body && { body: body instanceof FormData ? body : JSON.stringify(body) }),
     })
-    const { success, errors, result } = replyOf.parse(
-      await response.json().catch(() => {
-        throw new CommandError('wrangler: Received a malformed response from the API')
-      }),
-    )
+    const { success, errors, result } = replyOf.parse(await response.json())
     if (success) return result
     const lines = errors.map(({ message, code }) => `${message} [code: ${code}]`)
     throw new CommandError(`wrangler: A request to the Cloudflare API (${path}) failed. ${lines.join(' ')}`)
-  }
-  const list = async (path: string) => {
-    const rows: unknown[] = []
-    for (let page = 1; ; page++) {
-      const found = z.array(z.unknown()).parse(await call('GET', `${path}?page=${page}&per_page=100`))
-      rows.push(...found)
-      if (found.length < 100) return rows
-    }
   }
   const run = (args: string[], input: string) => {
     const option = (name: string) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined)
@@ -96,13 +76,13 @@ function fakeWrangler(api: AccountApi) {
     const [kind, action, third, name, bucket] = args
     switch (kind === 'd1' || kind === 'secret' ? `${kind} ${action}` : `${kind} ${action} ${third}`) {
       case 'd1 list':
-        return list('d1/database')
+        return call('GET', 'd1/database')
       case 'd1 info':
         return call('GET', `d1/database/${third}`)
       case 'd1 create':
         return call('POST', 'd1/database', { name: third, primary_location_hint: location, jurisdiction })
       case 'kv namespace list':
-        return list('storage/kv/namespaces')
+        return call('GET', 'storage/kv/namespaces')
       case 'kv namespace create':
         return call('POST', 'storage/kv/namespaces', { title: name, jurisdiction })
       case 'r2 bucket info':
