@@ -1,5 +1,4 @@
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, cpSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished, vi } from 'vitest'
 import * as z from 'zod/mini'
@@ -7,16 +6,14 @@ import { CommandError } from '../../src/cli/command.ts'
 import { setUp } from '../../src/cli/setup.ts'
 import { openAccount } from '../../src/cli/wrangler.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
+import { temporaryFolder } from './cli-support.ts'
 import { startCommand } from './start-dev.ts'
 
 /** Makes an empty account and a copy of wrangler.toml: `setUp` fills them in this process, `run` by a command. */
 export async function freshAccount() {
   const api = await startAccountApi()
-  const folder = mkdtempSync(join(tmpdir(), 'crm-setup-'))
-  onTestFinished(() => {
-    api.close()
-    rmSync(folder, { recursive: true, force: true })
-  })
+  onTestFinished(api.close)
+  const folder = await temporaryFolder()
   const config = join(folder, 'wrangler.toml')
   cpSync('wrangler.toml', config)
   for (const name of ['drizzle', 'src', 'node_modules']) symlinkSync(join(process.cwd(), name), join(folder, name))

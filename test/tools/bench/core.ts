@@ -138,8 +138,9 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
     if (!isMeasured(plan, index)) continue
     const rounds = measured[index] ?? []
     for (const size of sizes) {
-      const p50 = (of: 'api' | 'floor' | 'calling') => column(median(rounds.map((round) => round[`${of} ${size}`])))
-      const ratio = (over: Loaded) => median(rounds.map((round) => round[`api ${size}`] / round[over]))
+      const p50 = (of: 'api' | 'floor' | 'calling') =>
+        column(median(rounds.map((round) => find(round, `${of} ${size}`))))
+      const ratio = (over: Loaded) => median(rounds.map((round) => find(round, `api ${size}`) / find(round, over)))
       const [overFloor, growth] = [ratio(`floor ${size}`), ratio(`api ${sizes[0] ?? 0}`)]
       console.log(
         `  ${name.padEnd(24)} ${String(size).padStart(7)} ${p50('api')} ${p50('floor')}   ${overFloor.toFixed(2)}  ${target}${mark(overFloor, target).padEnd(5)}` +
@@ -149,6 +150,8 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
     }
   }
 }
+
+const find = (round: Measured, loaded: Loaded) => round[loaded] ?? Number.NaN
 
 const isMeasured = ({ names }: Plan, index: number) => names?.includes(NAMES[index] ?? '') ?? true
 
