@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { issuesOf, mintCompany, send, sql } from '../../support/app.ts'
+import { eachValue, issuesOf, mintCompany, send, sql } from '../../support/app.ts'
 import { idsOf } from '../../support/lists.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
@@ -60,31 +60,22 @@ describe('POST /clients', () => {
     expect(await create(fields)).toMatchObject(Object.fromEntries(expected))
   })
 
-  it.each([
-    ['company_name', ' \n\t\u00a0'],
-    ['company_name', 'a\ud800b'],
+  const REJECTED: [field: string, ...values: unknown[]][] = [
+    ['company_name', ' \n\t\u00a0', 'a\ud800b'],
     ['first_name', ''],
     ['last_name', 'x'.repeat(256)],
     ['phone', ' '],
-    ['email', ''],
-    ['email', 'a@b'],
-    ['email', 'a b@x.example'],
-    ['email', '.a@x.example'],
-    ['email', 'a..b@x.example'],
-    ['email', '"a"@x.example'],
-    ['email', 'a@x.e1'],
+    ['email', '', 'a@b', 'a b@x.example', '.a@x.example', 'a..b@x.example', '"a"@x.example', 'a@x.e1'],
     ['email', `${'x'.repeat(250)}@x.example`],
-    ['website', ''],
-    ['website', 'x'.repeat(256)],
+    ['website', '', 'x'.repeat(256)],
     ['tax_exempt_reason', 'x'.repeat(1001)],
     ['tax_exempt', 1],
     ['accounting_sync_enabled', 'true'],
     ['deleted', 'false'],
-    ['company_id', 1],
-    ['id', 5],
     ['created_at', '2026-01-01T00:00:00.000Z'],
-    ['constructor', 1],
-  ])('rejects %s: %j', async (field, value) => {
+    ...['company_id', 'id', 'constructor'].map((name): [string, number] => [name, 1]),
+  ]
+  it.each(eachValue(REJECTED))('rejects %s: %j', async (field, value) => {
     const response = await company.call('POST', '/clients', { company_name: 'a', [field]: value })
     expect(issuesOf(response)).toEqual([field])
   })
@@ -130,23 +121,9 @@ describe('the lookup of a client', () => {
     expect((await company.call('GET', '/clients/-?email=%2Bleading@x.example')).body.client).toEqual(plus)
   })
 
-  it.each([
-    '0',
-    '-1',
-    '1.0',
-    '01',
-    '1e3',
-    'x',
-    '9007199254740993',
-    '99999999999999999999',
-    '%20',
-    '1%00',
-    '2147483648',
-    'nobody@x.example',
-    '%E0%A4%A',
-    'a%2Fb',
-    'by-external-id',
-  ])('returns 404 for %s', async (segment) => {
+  const NO_INTEGERS = '0 -1 1.0 01 1e3 x 9007199254740993 99999999999999999999'.split(' ')
+  const UNKNOWN = '%20 1%00 2147483648 nobody@x.example %E0%A4%A a%2Fb by-external-id'.split(' ')
+  it.each([...NO_INTEGERS, ...UNKNOWN])('returns 404 for %s', async (segment) => {
     for (const [method, body] of [['GET'], ['PATCH', { phone: '1' }]] as const) {
       expect((await company.call(method, `/clients/${segment}`, body)).status).toBe(404)
     }
@@ -295,18 +272,4 @@ describe('PATCH /clients/{id}', () => {
       expect(await sql('SELECT action FROM audit_log WHERE company_id = ?', one.id)).toHaveLength(2)
     },
   )
-
-  it('hides a deleted client from the list but not by id, and restores it', async () => {
-    const one = await mintCompany()
-    const { id } = await create({ company_name: 'Revenant' }, one)
-    const total = async (query = '') => (await one.call('GET', `/clients${query}`)).body.pagination.total
-    expect([await total(), await total('?q=revenant'), await total('?q=re')]).toEqual([1, 1, 1])
-    for (let i = 0; i < 2; i++) {
-      expect((await one.call('PATCH', `/clients/${id}`, { deleted: true })).body.client.deleted).toBe(true)
-      expect([await total(), await total('?q=revenant'), await total('?q=re')]).toEqual([0, 0, 0])
-      expect((await one.call('GET', `/clients/${id}`)).body.client).toMatchObject({ id, deleted: true })
-    }
-    await one.call('PATCH', `/clients/${id}`, { deleted: false, company_name: 'Returned' })
-    expect([await total(), await total('?q=revenant'), await total('?q=returned')]).toEqual([1, 0, 1])
-  })
 })

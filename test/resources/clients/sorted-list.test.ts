@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { clientsOf, emptyModel, type ListQuery, sortedIds } from '../../model/company.ts'
 import { columnsOfClient } from '../../model/shop.ts'
-import { FIRST_ID, issuesOf, mintCompany, request, send, sql } from '../../support/app.ts'
+import { eachValue, FIRST_ID, issuesOf, mintCompany, request, send, sql } from '../../support/app.ts'
 import { COMMON_PARAMETERS, expectPages, idsOf, walk } from '../../support/lists.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insertions } from '../../support/rows.ts'
@@ -102,19 +102,16 @@ describe('the list of clients with sort and filters', () => {
     expect([body.pagination.total, take().rowsRead < 100]).toEqual([1, true])
   })
 
-  it.each([
-    ['sort=name', 'sort'],
-    ['sort=', 'sort'],
-    ['sort=id&sort=-id', 'sort'],
-    ['deleted=yes', 'deleted'],
-    ['updated_since=2026-01-31', 'updated_since'],
-    ['updated_since=2026-01-31T12:00:00', 'updated_since'],
-    ['updated_since=2026-02-30T12:00:00Z', 'updated_since'],
-    ['external_id=', 'external_id'],
-    [`external_id=${'x'.repeat(256)}`, 'external_id'],
-    ['expand=client', 'expand'],
-  ])('refuses %s', async (query, path) => {
-    expect(issuesOf(await company.call('GET', `/clients?${query}`))).toEqual([path])
+  it.each(
+    eachValue([
+      ['sort', 'name', '', 'id&sort=-id'],
+      ['deleted', 'yes'],
+      ['updated_since', '2026-01-31', '2026-01-31T12:00:00', '2026-02-30T12:00:00Z'],
+      ['external_id', '', 'x'.repeat(256)],
+      ['expand', 'client'],
+    ]),
+  )('refuses %s=%s', async (name, value) => {
+    expect(issuesOf(await company.call('GET', `/clients?${name}=${value}`))).toEqual([name])
   })
 
   it('takes a + of updated_since that was not encoded', async () => {
