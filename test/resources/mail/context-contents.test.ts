@@ -3,37 +3,12 @@ import { clients, JSON_COLUMNS, makeCompanies, me, orders, seen, store } from '.
 
 await makeCompanies()
 
-describe('data of another company in a thread context', () => {
-  // Other forms are in the model of any contents.
-  it('is removed from a list of bare ids; elements without an id stay, in order', async () => {
-    const list = [orders.theirs, orders.mine, String(orders.mine), null, 'x', 1.5, [orders.theirs], true, {}]
-    const tie = { participants_data: [{ company_id: me.id }] }
-    expect((await seen({ ...tie, orders_data: list })).orders_data).toEqual([
-      orders.mine,
-      String(orders.mine),
-      null,
-      [orders.theirs],
-      true,
-      {},
-    ])
-  })
-})
+const NO_JSON = ['{', '[1,', 'x', '', ' ', "{'a':1}", '{a:1}', '[1,]', 'NaN', '0x1', '[1]//']
+const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
+/* Which elements are removed is in the model of any contents. */
 describe('a JSON column', () => {
-  it.each([
-    '{',
-    '[1,',
-    'x',
-    '',
-    ' ',
-    "{'a':1}",
-    '{a:1}',
-    '[1,]',
-    'NaN',
-    '0x1',
-    '[1]//',
-    `${'['.repeat(1_001)}${']'.repeat(1_001)}`,
-  ])('refuses text that is not JSON: %#', async (text) => {
+  it.each([...NO_JSON, nested(1_001)])('refuses text that is not JSON: %#', async (text) => {
     for (const column of JSON_COLUMNS) {
       await expect(store(me, 'x', { [column]: text }, true), column).rejects.toThrow(/CHECK constraint/)
     }
@@ -56,11 +31,10 @@ describe('a JSON column', () => {
   )
 
   it.each([500, 990, 999, 1_000])('is returned up to SQLite’s limit of depth: %i', async (depth) => {
-    const text = `${'['.repeat(depth)}${']'.repeat(depth)}`
-    const columns = Object.fromEntries(JSON_COLUMNS.slice(1).map((column) => [column, text]))
-    const response = await seen({ ...columns, client_id: String(clients.mine) }, true)
-    for (const column of JSON_COLUMNS.slice(1))
-      expect([column, JSON.stringify(response[column])]).toEqual([column, text])
+    const columns = JSON_COLUMNS.slice(1)
+    const given = Object.fromEntries(columns.map((column) => [column, nested(depth)]))
+    const response = await seen({ ...given, client_id: String(clients.mine) }, true)
+    for (const column of columns) expect([column, JSON.stringify(response[column])]).toEqual([column, nested(depth)])
   })
 
   it('keeps the order of many filtered elements', async () => {

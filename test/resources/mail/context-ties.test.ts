@@ -1,33 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { call, mintCompany, mintToken } from '../../support/app.ts'
-import { type Context, clients, makeCompanies, me, orders, other, read, seen, store } from './context-support.ts'
+import { type Context, clients, makeCompanies, me, orders, other, seen, store } from './context-support.ts'
 import { freshThreadId, sendText } from './support.ts'
 
 await makeCompanies()
 
 describe('a thread context', () => {
-  it('is returned with every field', async () => {
-    const legacyId = freshThreadId()
-    const context = {
-      sender_email: 'ines@harbor.example',
-      client_id: String(clients.mine),
-      client_data: { id: clients.mine, name: 'é \u0000 😀' },
-      clients_data: [{ id: clients.mine }],
-      orders_data: [{ id: orders.mine, title: 'x', nested: { a: [1, null] } }],
-      selected_order_id: String(orders.mine),
-      participant_emails: ['a@b.example'],
-      participants_data: [{ name: 'x' }],
-    }
-    const threadId = await store(me, legacyId, context)
-    expect(await read(me, legacyId)).toEqual({
-      ...context,
-      thread_id: threadId,
-      legacy_thread_id: legacyId,
-      fetched_at: '2026-01-01T00:00:00.000Z',
-      updated_at: '2026-01-01T00:00:00.000Z',
-    })
-  })
-
   it('returns numbers exactly as stored', async () => {
     const legacyId = freshThreadId()
     const text = `[{"id":${orders.mine},"n":12345678901234567890,"f":1e400}]`

@@ -4,7 +4,6 @@ import { parseDateTime } from '../../../src/resources/mail/thread-input.ts'
 
 describe('parseDateTime', () => {
   it.each([
-    ['2026-03-02T09:30:00Z', '2026-03-02T09:30:00.000Z'],
     ['2026-03-02t09:30:00z', '2026-03-02T09:30:00.000Z'],
     ['2026-03-02T09:30Z', '2026-03-02T09:30:00.000Z'],
     ['2026-03-02T09:30:00.1Z', '2026-03-02T09:30:00.100Z'],
@@ -24,31 +23,17 @@ describe('parseDateTime', () => {
     expect(ms === null ? null : new Date(ms).toISOString()).toBe(expected)
   })
 
-  it.each([
-    '',
-    'now',
-    '2026-03-02',
-    '2026-03-02T09:30:00',
-    '2026-03-02 09:30:00Z',
-    '2026-02-29T00:00:00Z',
-    '2026-04-31T00:00:00Z',
-    '2026-00-01T00:00:00Z',
-    '2026-13-01T00:00:00Z',
-    '2026-01-00T00:00:00Z',
-    '2026-01-01T24:00:00Z',
-    '2026-01-01T23:60:00Z',
-    '2026-01-01T23:59:60Z',
-    '2026-01-01T00:00:00+24:00',
-    '2026-01-01T00:00:00+01:60',
-    '2026-01-01T00:00:00.Z',
-    '+002026-01-01T00:00:00Z',
-    '9999-12-31T23:59:59-00:01',
-    '0000-01-01T00:00:00+00:01',
-    '1767225600000',
-    ' 2026-03-02T09:30:00Z',
-    '2026-03-02T09:30:00Z\n',
-  ])('returns null for %j', (text) => {
-    expect(parseDateTime(text)).toBeNull()
+  it.each<[string, string[]]>([
+    ['text that is no time', ['', 'now', '1767225600000', ' 2026-03-02T09:30:00Z', '2026-03-02T09:30:00Z\n']],
+    ['a part of a time', ['2026-03-02', '2026-03-02T09:30:00', '2026-03-02 09:30:00Z', '2026-01-01T00:00:00.Z']],
+    ['a day that no month has', ['2026-02-29', '2026-04-31', '2026-01-00'].map((day) => `${day}T00:00:00Z`)],
+    ['a month that no year has', ['2026-00-01T00:00:00Z', '2026-13-01T00:00:00Z']],
+    ['an hour, minute or second that is none', ['24:00:00', '23:60:00', '23:59:60'].map((at) => `2026-01-01T${at}Z`)],
+    ['an offset that is none', ['2026-01-01T00:00:00+24:00', '2026-01-01T00:00:00+01:60']],
+    ['a year of six digits', ['+002026-01-01T00:00:00Z']],
+    ['an instant beyond four digits of years', ['9999-12-31T23:59:59-00:01', '0000-01-01T00:00:00+00:01']],
+  ])('returns null for %s', (_, texts) => {
+    for (const text of texts) expect(parseDateTime(text), text).toBeNull()
   })
 
   it('agrees with the runtime on any instant and offset', () => {

@@ -26,13 +26,6 @@ const ONE_BATCH = [200, ADMIT, '2 DB.batch']
 const TWO_BATCHES = [...ONE_BATCH, '3 DB.batch']
 
 describe('behind the call of the token’s object', () => {
-  it('GET of a thread waits for one batch', async () => {
-    const id = freshThreadId()
-    await put(id, LARGE)
-    expect(await get(id)).toEqual(ONE_BATCH)
-    expect(await get(id, await etagOf(id))).toEqual([304, ADMIT, '2 DB.batch'])
-  })
-
   it('GET of a thread of more than 192 KB compressed waits for a second batch, when it has the memory', async () => {
     const id = freshThreadId()
     await put(id, [{ body_html: noise(240_000) }])
@@ -55,11 +48,6 @@ describe('behind the call of the token’s object', () => {
       expect(await put(id, messages)).toEqual([...ONE_BATCH, '3 FILES.put', '4 DB.batch'])
     }
     expect(await put(id, [...IN_R2, {}])).toEqual(ONE_BATCH)
-  })
-
-  it('PUT waits for one batch, whether it creates, changes or repeats a thread', async () => {
-    const id = freshThreadId()
-    for (const messages of [SMALL, [{ a: 2 }], [{ a: 2 }]]) expect(await put(id, messages)).toEqual(ONE_BATCH)
   })
 
   it('a large PUT first tries whether its content is stored, unless the isolate knows the thread', async () => {

@@ -40,11 +40,6 @@ async function countBytes(): Promise<number> {
   return row?.bytes ?? 0
 }
 
-const REFUSAL = (limit_bytes: number) => ({
-  status: 413,
-  body: { error: { code: 'invalid_request', details: { reason: 'storage_quota', limit_bytes } } },
-})
-
 describe('the stored bytes of a company', () => {
   it('equal those of its content and texts after every kind of PUT', async () => {
     const id = freshThreadId()
@@ -78,14 +73,19 @@ describe('the storage quota', () => {
     expect(await storedBytes()).toBe(2 * bytes)
 
     const before = [await read(id), await contentLengthOf(id)]
-    const log = await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', company.id)
-    await expect(put(id, { ...fields, subject: 'first.' })).resolves.toMatchObject(REFUSAL(2 * bytes))
-    await expect(put(freshThreadId(), {})).resolves.toMatchObject(REFUSAL(2 * bytes))
-    await expect(put(id, { messages: [{ a: noise(9_000_000) }] })).resolves.toMatchObject(REFUSAL(2 * bytes))
+    const count = (table: string) => sql(`SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, company.id)
+    const log = await count('audit_log')
+    const refused = [
+      await put(id, { ...fields, subject: 'first.' }),
+      await put(freshThreadId(), {}),
+      await put(id, { messages: [{ a: noise(9_000_000) }] }),
+    ]
+    const details = { reason: 'storage_quota', limit_bytes: 2 * bytes }
+    const refusal = { status: 413, body: { error: { code: 'invalid_request', details } } }
+    expect(refused).toMatchObject(Array(3).fill(refusal))
     expect([await read(id), await contentLengthOf(id)]).toEqual(before)
     expect(await storedBytes()).toBe(2 * bytes)
-    expect(await sql('SELECT count(*) AS n FROM audit_log WHERE company_id = ?', company.id)).toEqual(log)
-    expect(await sql('SELECT count(*) AS n FROM email_threads WHERE company_id = ?', company.id)).toEqual([{ n: 2 }])
+    expect([await count('audit_log'), await count('email_threads')]).toEqual([log, [{ n: 2 }]])
   })
 
   it('admits reads and PUTs that do not raise the stored bytes of a company far over it', async () => {
