@@ -120,14 +120,22 @@ export function watchCalls(bindings: Env): { calls: string[]; env: Env } {
   return { calls, env }
 }
 
-/** The same bindings, whose databases lose the response to every other batch, which then has run. */
-export function loseResponses(bindings: Env): Env {
-  let isLost = false
-  return wrapBindings(bindings, async (name, work) => {
+/** The same bindings, whose calls of these names are `act`, which is told how many there were with this one. */
+export function replaceCalls(
+  bindings: Env,
+  names: RegExp,
+  act: (work: () => Promise<unknown>, count: number) => Promise<unknown>,
+): Env {
+  let count = 0
+  return wrapBindings(bindings, (name, work) => (names.test(name) ? act(work, ++count) : work()))
+}
+
+export const DATABASE_BATCH = /^DB\w*\.batch$/
+
+/** The same bindings, whose databases lose the response to these batches, by default every other, which then have run. */
+export const loseResponses = (bindings: Env, isLost = (count: number) => count % 2 === 1): Env =>
+  replaceCalls(bindings, DATABASE_BATCH, async (work, count) => {
     const result = await work()
-    if (!/^DB\w*\.batch$/.test(name)) return result
-    isLost = !isLost
-    if (isLost) throw new Error('D1_ERROR: Network connection lost.')
+    if (isLost(count)) throw new Error('D1_ERROR: Network connection lost.')
     return result
   })
-}

@@ -18,6 +18,11 @@ const company = await mintCompanyWithOrder()
 const bucket = await giveStorage(company)
 const prefix = folderOf(company)
 
+const listWith = (content: string) => `<ListBucketResult>${content}</ListBucketResult>`
+const OBJECT = `<Key>orders/0/0/x</Key><Size>1</Size><LastModified>${LAST_MODIFIED}</LastModified>`
+const FOREIGN = `<Contents>${OBJECT}</Contents>`
+const SAME_CURSOR = '<IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken>'
+
 describe('a company’s own storage', () => {
   it('is listed in pages of 1,000 by signed requests', async () => {
     const keys = Array.from({ length: 2_500 }, (_, n) => `${prefix}email/t/${String(n).padStart(4, '0')}`)
@@ -25,13 +30,9 @@ describe('a company’s own storage', () => {
     const response = await listFiles(company)
     expect([response.status, response.body.configured]).toEqual([200, true])
     expect(pathsOf(response)).toEqual(keys)
-    expect(response.body.files[0]).toEqual({
-      path: keys[0],
-      objectName: '0000',
-      length: 3,
-      lastChanged: LAST_MODIFIED,
-      source: 'email',
-    })
+    const [path] = keys
+    const file = { path, objectName: '0000', length: 3, lastChanged: LAST_MODIFIED, source: 'email' }
+    expect(response.body.files[0]).toEqual(file)
   })
 
   it.each([true, false])('lists keys with special characters (spaces as plus signs: %s)', async (formEncoding) => {
@@ -69,19 +70,8 @@ describe('a company’s own storage', () => {
     ['a redirect', { status: 302, headers: { location: 'https://elsewhere.test/' } }],
     ['an error of the second page', { match: 'continuation-token', status: 503 }],
     ['a missing bucket', { status: 404, body: '<Error><Code>NoSuchBucket</Code></Error>' }],
-    [
-      'objects outside of the prefix',
-      {
-        body: `<ListBucketResult><IsTruncated>false</IsTruncated><Contents><Key>orders/0/0/x</Key><Size>1</Size><LastModified>${LAST_MODIFIED}</LastModified></Contents></ListBucketResult>`,
-      },
-    ],
-    [
-      'a cursor that never changes',
-      {
-        times: -1,
-        body: '<ListBucketResult><IsTruncated>true</IsTruncated><NextContinuationToken>1</NextContinuationToken></ListBucketResult>',
-      },
-    ],
+    ['objects outside of the prefix', { body: listWith(`<IsTruncated>false</IsTruncated>${FOREIGN}`) }],
+    ['a cursor that never changes', { times: -1, body: listWith(SAME_CURSOR) }],
   ])('returns 502 for %s', async (_, fault) => {
     await fillBucket(bucket, [`${prefix}x`, `${prefix}y`], { pageSize: 1 })
     await setFaults(bucket, { match: '^GET', ...fault })
@@ -180,23 +170,13 @@ describe('the error code of a storage', () => {
     [403, 'SignatureDoesNotMatch', 'supplier_rejected_credentials'],
     [503, 'SlowDown', 'supplier_unavailable'],
   ])('with status %i, %s, is in the details and in the log', async (status, code, reason) => {
-    await setFaults(bucket, {
-      status,
-      body: `<?xml version="1.0"?><Error><Code>${code}</Code><Key>k</Key></Error>`,
-    })
+    await setFaults(bucket, { status, body: `<?xml version="1.0"?><Error><Code>${code}</Code><Key>k</Key></Error>` })
     const { status: sent, body, headers } = await listFiles(company)
     expect(sent).toBe(502)
     expect(body.error.details).toMatchObject({ reason, storage_code: code })
-    expect(linesOf(headers.get('x-request-id')).filter(({ event }) => event === 'storage_failed')).toEqual([
-      {
-        event: 'storage_failed',
-        request_id: headers.get('x-request-id'),
-        company_id: company.id,
-        problem: 'refused',
-        status,
-        code,
-      },
-    ])
+    const request_id = headers.get('x-request-id')
+    const line = { event: 'storage_failed', request_id, company_id: company.id, problem: 'refused', status, code }
+    expect(linesOf(request_id).filter(({ event }) => event === 'storage_failed')).toEqual([line])
   })
 
   it.each([

@@ -61,3 +61,20 @@ export async function fillBucket(bucket: string, keys: string[], settings: objec
   const objects = keys.map((key) => ({ key, size: 3, lastModified: LAST_MODIFIED, contentType: 'image/png' }))
   await fetch(`${scopeUrl(bucket)}/${bucket}`, { method: 'PUT', body: JSON.stringify({ objects, ...settings }) })
 }
+
+/** Names that a URL or a header must encode. */
+export const NAMES = ['a b.png', 'plain.pdf', "(x)!*'", 'a+b%2B.txt', 'café 👕.png', 'quo"te\\.csv', '&?#=;.txt', '~']
+
+export type Action = 'download' | 'delete'
+export const ACTIONS: Action[] = ['download', 'delete']
+
+/** What is sent for one file. */
+export function target(action: Action, orderId: number | string, key: string): [method: string, path: string] {
+  const query = `path=${encodeURIComponent(key)}`
+  return action === 'download'
+    ? ['GET', `/orders/${orderId}/files/download?${query}`]
+    : ['DELETE', `/orders/${orderId}/files?${query}`]
+}
+
+/** Downloads or deletes a file of the order. */
+export const ask = (action: Action, of: CompanyWithOrder, key: string) => of.call(...target(action, of.orderId, key))

@@ -1,6 +1,5 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
-import type { Env } from '../../../src/env.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { BUDGET_MS, isolateMemory } from '../../../src/kernel/http/bounds.ts'
 import { sweepMailContents } from '../../../src/resources/mail/content.ts'
@@ -168,24 +167,6 @@ describe('content over a megabyte compressed', () => {
     expect(await storedObjects(company.id)).toEqual([])
     const response = await other.call('GET', threadPath(id, MAILBOX))
     expect(response.body.email_thread).toMatchObject(thread)
-  })
-
-  it('is beyond every listing, download and deletion of files', async () => {
-    await put(freshThreadId(), large('a'))
-    const [key = ''] = await storedObjects(company.id)
-    const client = await company.call('POST', '/clients', { company_name: 'A' })
-    const order = await company.call('POST', '/orders', { title: 'A', client_id: client.body.client.id })
-    const files = `/orders/${order.body.project.id}/files`
-    const s3 = { STORAGE_ENDPOINT: 'https://r2.example', STORAGE_BUCKET: 'files' }
-    const bindings = { ...env, ...s3, STORAGE_ACCESS_KEY_ID: 'a', STORAGE_SECRET_ACCESS_KEY: 'b' } as Env
-    const ask = (method: string, path: string) => send(request(company.token, method, path), { env: bindings })
-    expect((await ask('GET', files)).body).toMatchObject({ configured: true, files: [] })
-    for (const path of [key, `orders/${company.id}/../../${key}`]) {
-      const query = `path=${encodeURIComponent(path)}`
-      expect((await ask('GET', `${files}/download?${query}`)).status).toBe(404)
-      expect((await ask('DELETE', `${files}?${query}`)).status).toBe(404)
-    }
-    expect(await storedObjects(company.id)).toEqual([key])
   })
 })
 
