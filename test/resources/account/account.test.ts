@@ -13,23 +13,17 @@ describe('GET /me', () => {
     expect((await company.call('GET', '/me')).body.company.currency).toBe('EUR')
   })
 
-  it('returns the company, the token and its limits to a token without any permission', async () => {
+  it.each<[string, readonly string[], string | null]>([
+    ['without any permission', [], null],
+    ['with all permissions', PERMISSIONS, '2099-01-01T00:00:00.000Z'],
+  ])('returns the company, the token and its limits to a token %s', async (_, permissions, expires_at) => {
     const company = await mintCompany()
-    const token = await mintToken(company.id, [])
-    const { status, body } = await call(token, 'GET', '/me')
-    expect(status).toBe(200)
-    expect(body.company).toEqual({ id: company.id, name: `Company ${company.id}`, currency: 'USD' })
-    expect(body.token).toMatchObject({ permissions: [], expires_at: null })
-    expect(body.limits).toMatchObject({ requests_per_minute: 300, database_ms_per_minute: 15_000, per_page_max: 100 })
-  })
-
-  it('returns all permissions, the expiry and the stored mail', async () => {
-    const company = await mintCompany()
-    const expiresAt = Date.parse('2099-01-01T00:00:00.000Z')
-    await sql('UPDATE api_tokens SET expires_at = ? WHERE company_id = ?', expiresAt, company.id)
     await company.call('PUT', '/mail/email-threads/t', { account_email: 'a@x.example', messages: [{ id: '1' }] })
-    const { body } = await company.call('GET', '/me')
-    expect(body.token).toMatchObject({ permissions: [...PERMISSIONS].sort(), expires_at: '2099-01-01T00:00:00.000Z' })
+    const token = await mintToken(company.id, permissions, expires_at === null ? null : Date.parse(expires_at))
+    const { body } = await call(token, 'GET', '/me')
+    expect(body.company).toEqual({ id: company.id, name: `Company ${company.id}`, currency: 'USD' })
+    expect(body.token).toMatchObject({ permissions: [...permissions].sort(), expires_at })
+    expect(body.limits).toMatchObject({ requests_per_minute: 300, database_ms_per_minute: 15_000, per_page_max: 100 })
     expect(body.limits.mail_bytes).toBeGreaterThan(0)
   })
 })

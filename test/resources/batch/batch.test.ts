@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { type ApiResponse, call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { type ApiResponse, call, eachValue, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { watchCalls } from '../../support/wrap-bindings.ts'
 import { enableAccounting } from '../orders/support.ts'
@@ -72,19 +72,12 @@ describe('POST /batch', () => {
 
   it('refuses an operation that it does not take, and carries out those beside it', async () => {
     const before = await count('clients')
-    const paths = [
-      ['POST', '/clients/1'],
-      ['PATCH', '/clients'],
+    const paths = eachValue([
+      ['POST', '/clients/1', '/batch', '/api/v1/clients', 'clients', ''],
+      ['PATCH', '/clients', '/clients/', '/clients/1?email=a@x.example'],
       ['DELETE', '/clients'],
-      ['PUT', '/orders/1/payments'],
-      ['PUT', '/mail/email-threads/t1'],
-      ['POST', '/batch'],
-      ['PATCH', '/clients/'],
-      ['PATCH', '/clients/1?email=a@x.example'],
-      ['POST', '/api/v1/clients'],
-      ['POST', 'clients'],
-      ['POST', ''],
-    ]
+      ['PUT', '/orders/1/payments', '/mail/email-threads/t1'],
+    ])
     const methods: unknown[] = ['HEAD', 'GET', 'post', '', 7, null, {}, { toString: 1 }]
     const ofMethod = 'must be one of POST, PATCH, DELETE, PUT'
     const refused = [
@@ -124,10 +117,7 @@ describe('POST /batch', () => {
       call(await mintToken(company.id, permissions), 'POST', '/batch', { operations })
     const order = newOrder({ title: 'A', client_id: clientId })
     const response = await send(['clients:write'], [create(), order])
-    expect(shapeOf(response)).toEqual([
-      [200, 1],
-      [403, null],
-    ])
+    expect(statusesOf(response)).toEqual([200, 403])
     expect(response.body.results[1].body.error.code).toBe('forbidden')
     expect(shapeOf(await send([], [create()]))).toEqual([[403, null]])
     const malformed = [
@@ -185,9 +175,8 @@ describe('POST /batch', () => {
     const order = (title: string, accounting_sync_enabled: boolean) =>
       newOrder({ title, client_id: client, accounting_sync_enabled })
     await run([order('a', false), order('b', true), create()], {}, own)
-    expect(await sql('SELECT operation FROM accounting_outbox WHERE company_id = ?', own.id)).toEqual([
-      { operation: 'create' },
-    ])
+    const events = await sql('SELECT operation FROM accounting_outbox WHERE company_id = ?', own.id)
+    expect(events).toEqual([{ operation: 'create' }])
   })
 })
 
