@@ -14,7 +14,7 @@ const CACHE_VERSION = 1
 const CALL_MS = 10_000
 const TIMEOUT = 'no response in time'
 
-export const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
+const PRODUCTS: Lifetime = { freshMs: 10 * 60_000, maxAgeMs: 24 * 3_600_000 }
 
 type Failed = { state: 'failed'; items: []; reason: SupplierError['reason'] | 'credentials_unreadable'; cause: string }
 export type SupplierResult = { state: Exclude<SourceState, 'failed'>; items: unknown[] } | Failed
@@ -81,7 +81,7 @@ export function startLookup(context: RequestContext, supplier: Supplier, lookup:
   }
 }
 
-export function freshnessOf(fetchedAt: number, lifetime: Lifetime, now: number): 'fresh' | 'stale' | 'expired' {
+function freshnessOf(fetchedAt: number, lifetime: Lifetime, now: number): 'fresh' | 'stale' | 'expired' {
   const ageMs = now - fetchedAt
   if (ageMs < lifetime.freshMs) return 'fresh'
   return ageMs < lifetime.maxAgeMs ? 'stale' : 'expired'

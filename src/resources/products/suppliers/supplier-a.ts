@@ -94,7 +94,7 @@ function distinct<Value>(values: readonly (Value | null)[]): Value[] {
  * Filters variants by colour and size, ignoring case; a blank filter is skipped. A colour may be its display or
  * catalogue name. The service knows only the latter, so the filter runs here.
  */
-export function filterVariants(variants: readonly SupplierAVariant[], { color, size }: ProductQuery) {
+function filterVariants(variants: readonly SupplierAVariant[], { color, size }: ProductQuery) {
   const fold = (name: string | null | undefined) => (name ?? '').trim().toLowerCase()
   const fits = (wanted: string | undefined, ...names: (string | null)[]) =>
     fold(wanted) === '' || names.some((name) => fold(name) === fold(wanted))
@@ -102,7 +102,7 @@ export function filterVariants(variants: readonly SupplierAVariant[], { color, s
 }
 
 /** An unknown style is cached for an hour and never served stale. */
-export const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
+const UNKNOWN_STYLE: Lifetime = { freshMs: 3_600_000, maxAgeMs: 3_600_000 }
 
 /** `namespace` is the service's own; most integrations do not need it. */
 const login = { customer_number: secret, username: secret, password: secret }

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import {
-  filterVariants,
   type SupplierAVariant,
   summarise,
   supplierASummarySchema,
@@ -70,22 +69,6 @@ describe('toVariant', () => {
         expect(supplierAVariantSchema.parse(made)).toEqual(made)
       }),
     )
-  })
-})
-
-describe('filterVariants', () => {
-  it.each([
-    [{}, 5],
-    [{ color: '', size: ' ' }, 5],
-    [{ color: 'athletic heather' }, 2],
-    [{ color: ' ATHLETIC HTHR ' }, 2],
-    [{ color: 'Athletic' }, 0],
-    [{ color: 'wht' }, 1],
-    [{ size: 's' }, 2],
-    [{ color: 'Black', size: 'osfa' }, 1],
-    [{ color: 'Black', size: '2XL' }, 0],
-  ])('filters by %j: %i', (filter, count) => {
-    expect(filterVariants(VARIANTS, filter)).toHaveLength(count)
   })
 })
 
