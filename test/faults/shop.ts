@@ -9,7 +9,8 @@ import { findToken } from '../../src/kernel/gate/tokens.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import examples from '../../src/site/reference/examples.json'
-import { freshId, mintToken, sql } from '../support/app.ts'
+import { rowsOf as rowsOfCompany } from '../operation/copies/support.ts'
+import { freshId, mintToken } from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
 
 const exampleClient = examples.readClient.client
@@ -123,44 +124,30 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
 const LEFT_OUT: Record<string, string[]> = {
   api_tokens: ['id', 'token_hash', 'last_used_at'],
   integrations: ['base_url', 'credentials'],
-  companies: ['slot'],
+  companies: ['id', 'slot'],
   accounting_outbox: ['id'],
   audit_log: ['token_id'],
   // By the clock of the database.
   changes: ['at'],
 }
 
-let tables: Promise<{ name: string }[]> | undefined
-
 /** Everything that the database has of a shop, and the sizes of its objects in R2, in a form that is equal for equal shops. */
 export async function rowsOf(shop: Shop): Promise<string[]> {
-  tables ??= sql(
-    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'`,
+  const { objects } = await env.FILES.list({ prefix: `mail/${shop.id}/` })
+  const sizes = new Map(objects.map(({ key, size }) => [key, size]))
+  const tables = Object.entries(await rowsOfCompany(shop.id, 'DB'))
+  const lines = tables.flatMap(([table, rows]) =>
+    rows.filter(isKept).map(({ company_id, ...row }) => {
+      if (table === 'email_thread_objects') {
+        // A row without its object is equal to no other.
+        row.size_in_bucket =
+          sizes.get(`mail/${company_id}/${row.content_hash}/${row.id}`) ?? crypto.randomUUID().slice(1)
+      }
+      const kept = Object.entries(row).filter(([column]) => !LEFT_OUT[table]?.includes(column))
+      return `${table} ${normalise(JSON.stringify(Object.fromEntries(kept)), shop)}`
+    }),
   )
-  const reads: [string, string][] = [
-    ...(await tables).map(({ name }): [string, string] => [name, 'company_id = ?']),
-    ['companies', 'id = ?'],
-  ]
-  const objects = await env.FILES.list({ prefix: `mail/${shop.id}/` })
-  const sizes = new Map(objects.objects.map(({ key, size }) => [key, size]))
-  const found = await env.DB.batch<Record<string, unknown>>(
-    reads.map(([table, where]) => env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`).bind(shop.id)),
-  )
-  return reads
-    .flatMap(([table], i) =>
-      (found[i]?.results ?? []).filter(isKept).map((row) => {
-        const { company_id, ...rest } = row
-        if (table === 'email_thread_objects') {
-          // A row without its object is equal to no other.
-          rest.size_in_bucket =
-            sizes.get(`mail/${company_id}/${row.content_hash}/${row.id}`) ?? crypto.randomUUID().slice(1)
-        }
-        const kept = Object.entries(rest).filter(([column]) => !LEFT_OUT[table]?.includes(column))
-        if (table === 'companies') kept.splice(0, 1)
-        return `${table} ${normalise(JSON.stringify(Object.fromEntries(kept)), shop)}`
-      }),
-    )
-    .sort()
+  return lines.sort()
 }
 
 /** Objects that nothing names yet, or any more, are the sweep's. */

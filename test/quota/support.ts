@@ -1,4 +1,5 @@
 import { BYTES_A_ROW, STORED_BYTES } from '../../src/kernel/db/schema.ts'
+import { rowsOf } from '../operation/copies/support.ts'
 import { type Home, homeOf, mintCompany, sql, sqlIn, type TestCompany } from '../support/app.ts'
 import { insert } from '../support/rows.ts'
 
@@ -44,11 +45,6 @@ export async function fillQuota(companyId: number, bytes = 1): Promise<void> {
 
 /** The number of rows of the company in each of its tables. */
 export async function countRows(companyId: number): Promise<Record<string, number>> {
-  const tables = await sql<{ name: string }>(
-    `SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%' AND sql NOT LIKE 'CREATE VIRTUAL%'
-      AND name <> 'api_tokens'`,
-  )
-  const counts = tables.map(({ name }) => `(SELECT count(*) FROM ${name} WHERE company_id = ?1) AS ${name}`)
-  const [row] = await sql<Record<string, number>>(`SELECT ${counts}`, companyId)
-  return row ?? {}
+  const rows = Object.entries(await rowsOf(companyId))
+  return Object.fromEntries(rows.map(([table, { length }]) => [table, length]))
 }

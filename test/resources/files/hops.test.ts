@@ -26,10 +26,6 @@ describe('network waits', () => {
     expect(await waitsOf(own, 'POST', '/presign', upload)).toEqual(READ)
   })
 
-  it('a listing calls the storage in parallel with the check of the order', async () => {
-    expect(await waitsOf(company, 'GET', '')).toEqual([...READ, '2 FILES.list'])
-  })
-
   it('a listing of a company’s own storage does so from the second one on', async () => {
     expect(await waitsOf(own, 'GET', '')).toEqual([...READ, '2 FILES.list', '3 fetch'])
     expect(await waitsOf(own, 'GET', '')).toEqual([...READ, '2 fetch'])

@@ -7,6 +7,8 @@ import { noiseBytes } from './support.ts'
 
 const decompressed = async (content: Uint8Array[]) => Buffer.concat(await Array.fromAsync(decompress(content)))
 
+/* Of any size, and how small it is, is asserted through the API: `size.slow.test.ts`, `hops.test.ts`. */
+
 describe('compressed content', () => {
   it('has the concatenation of any pieces', async () => {
     await fc.assert(
@@ -16,17 +18,6 @@ describe('compressed content', () => {
         expect([...gunzipSync(Buffer.concat(content))]).toEqual([...Buffer.concat(pieces)])
       }),
     )
-  })
-
-  it.each([0, 1, 262_144, 5_000_003])('has %i incompressible bytes', async (length) => {
-    const bytes = noiseBytes(length)
-    const content = await compress([bytes.subarray(0, length / 3), bytes.subarray(length / 3)])
-    expect(hashOf([await decompressed(content)])).toBe(hashOf([bytes]))
-  })
-
-  it('is small for repetitive text', async () => {
-    const text = new TextEncoder().encode('<p style="margin:0">Please confirm the proof.</p>'.repeat(40_000))
-    expect(Buffer.concat(await compress([text])).length).toBeLessThan(text.length / 5)
   })
 
   it.each([

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { issuesOf, sql, type TestCompany } from '../../support/app.ts'
 import { clients, makeCompanies, me, orders, other, store } from './context-support.ts'
-import { freshThreadId, MAILBOX, sendText, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, putThread, sendText, threadPath } from './support.ts'
 
 beforeEach(() => makeCompanies())
 
@@ -33,8 +33,7 @@ const pathOf = (options: Record<string, string | number>) => {
   for (const [name, value] of Object.entries(options)) query.set(name, String(value))
   return `/mail/email-threads?${query}`
 }
-const put = (legacyId: string, body: object = {}, company = me) =>
-  company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...body })
+const put = (legacyId: string, body: object = {}, company = me) => putThread(company, legacyId, body)
 const remove = (legacyId: string, company = me) => company.call('DELETE', threadPath(legacyId, MAILBOX))
 
 /** Rows of this mailbox, created one after the other in their order; the ids of `deleted` ones are deleted. */

@@ -13,6 +13,7 @@ import {
   MAILBOX,
   noise,
   objectsOf,
+  putThread,
   storedObjects,
   threadPath,
   writeObjects,
@@ -30,8 +31,7 @@ beforeEach(async () => {
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const large = (label: string) => ({ labels: [label], messages: [{ text: noise(3_000_000) }, { text: 'behind' }] })
-const put = (id: string, fields: object) =>
-  company.call('PUT', threadPath(id), { account_email: MAILBOX, messages: [], ...fields })
+const put = (id: string, fields: object) => putThread(company, id, fields)
 const read = (id: string, headers = {}) => company.call('GET', threadPath(id, MAILBOX), undefined, headers)
 const sweep = (inMs = 0, bucket: R2Bucket = env.FILES) =>
   sweepMailContents(openDatabase(env.DB), bucket, Date.now() + inMs)
@@ -161,7 +161,7 @@ describe('content over a megabyte compressed', () => {
     const id = freshThreadId()
     const thread = large('a')
     await put(id, thread)
-    await other.call('PUT', threadPath(id), { account_email: MAILBOX, ...thread })
+    await putThread(other, id, thread)
     await put(id, { messages: [] })
     await sweep(60 * DAY_MS)
     expect(await storedObjects(company.id)).toEqual([])

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { mintCompany, sql } from '../../support/app.ts'
-import { freshThreadId, MAILBOX, threadPath } from './support.ts'
+import { freshThreadId, MAILBOX, putThread, threadPath } from './support.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 const company = await mintCompany()
 
 async function put(legacyId: string, fields: object = {}) {
-  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  const response = await putThread(company, legacyId, fields)
   expect(response.status).toBe(200)
   return response.body.email_thread
 }
@@ -164,8 +164,7 @@ describe('PUT and GET of an email thread', () => {
   ])('accept texts of at most 100,000 bytes, and 150,000 as JSON: %s', async (_, text, status) => {
     for (const field of TEXTS) {
       const id = freshThreadId()
-      const fields = { account_email: MAILBOX, messages: [], [field]: text }
-      const response = await company.call('PUT', threadPath(id), fields)
+      const response = await putThread(company, id, { [field]: text })
       expect(response.status).toBe(status)
       if (status === 200) expect((await read(id))[field] === text).toBe(true)
       else {

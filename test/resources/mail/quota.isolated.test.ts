@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
-import { contentLengthOf, freshThreadId, MAILBOX, noise, threadPath } from './support.ts'
+import { contentLengthOf, freshThreadId, MAILBOX, noise, putThread, threadPath } from './support.ts'
 
 let company: TestCompany
 
@@ -8,8 +8,7 @@ beforeEach(async () => {
   company = await mintCompany()
 })
 
-const put = (legacyId: string, fields: object, by = company) =>
-  by.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+const put = (legacyId: string, fields: object, by = company) => putThread(by, legacyId, fields)
 
 /** On a busy machine the limit of database time may refuse one of many at once: it is sent again. */
 async function putInTurn(legacyId: string, fields: object) {

@@ -15,6 +15,10 @@ export function threadPath(legacyId: string, accountEmail?: string): string {
   return `/mail/email-threads/${legacyId}${query}`
 }
 
+/** Stores a thread of the mailbox, by default without messages. */
+export const putThread = (by: TestCompany, legacyId: string, fields: object = {}) =>
+  by.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+
 export interface RawResponse {
   status: number
   headers: Headers

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { mintCompany, sql } from '../../support/app.ts'
-import { contentLengthOf, freshThreadId, MAILBOX, threadPath } from './support.ts'
+import { contentLengthOf, freshThreadId, MAILBOX, putThread, threadPath } from './support.ts'
 
 const company = await mintCompany()
 
 const LARGE = [{ body_html: '<p>proof</p>'.repeat(300_000) }]
 
 async function put(legacyId: string, fields: object) {
-  const response = await company.call('PUT', threadPath(legacyId), { account_email: MAILBOX, messages: [], ...fields })
+  const response = await putThread(company, legacyId, fields)
   expect(response.status).toBe(200)
   return response.body.email_thread
 }

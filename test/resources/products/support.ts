@@ -5,6 +5,7 @@ import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../../src/simula
 import { CREDENTIALS as CREDENTIALS_B } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { type ApiResponse, type Home, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { addItem as addInvoiceItem, insert, integrate } from '../../support/rows.ts'
+import { createClient } from '../orders/support.ts'
 import { SupplierScope } from './suppliers/support.ts'
 
 export const MINUTE_MS = 60_000
@@ -55,8 +56,8 @@ export async function addItem(
 
 /** An invoice for lines, its order's own. */
 export async function mintInvoice(company: TestCompany): Promise<{ orderId: number; invoiceId: number }> {
-  const client = await company.call('POST', '/clients', { company_name: 'Club' })
-  const { body } = await company.call('POST', '/orders', { title: 'Jerseys', client_id: client.body.client.id })
+  const client_id = await createClient(company)
+  const { body } = await company.call('POST', '/orders', { title: 'Jerseys', client_id })
   return { orderId: body.project.id, invoiceId: body.invoice.id }
 }
 

@@ -23,34 +23,23 @@ const VARIANTS = [
   variant({ catalogColor: 'Wht' }),
 ]
 
+const NO_PRICES = [
+  ...['0', '0.00', '-1', '', '1,23', '1,2345', '12,34,567', '0,123'],
+  ...['1.234,50', '1.2.3', '3,42', '-$3.42', '€3.42', '$', '3.42 each', '1e3', 'Infinity'],
+  '9'.repeat(400),
+]
+
 describe('toVariant', () => {
   it.each([
     ['3.42', 3.42],
     [' 12 ', 12],
-    ['0', null],
-    ['0.00', null],
-    ['-1', null],
-    ['', null],
     ['$3.42', 3.42],
     [' $ 3.42 ', 3.42],
     ['USD 3.42', 3.42],
     ['1,234', 1234],
     ['$1,234.50', 1234.5],
     ['1,234,567.8', 1_234_567.8],
-    ['1,23', null],
-    ['1,2345', null],
-    ['12,34,567', null],
-    ['0,123', null],
-    ['1.234,50', null],
-    ['1.2.3', null],
-    ['3,42', null],
-    ['-$3.42', null],
-    ['€3.42', null],
-    ['$', null],
-    ['3.42 each', null],
-    ['1e3', null],
-    ['Infinity', null],
-    ['9'.repeat(400), null],
+    ...NO_PRICES.map((text): [string, null] => [text, null]),
   ])('reads the price %j as %j', (text, price) => {
     expect(variant({ piecePrice: text }).piece_price).toBe(price)
   })
