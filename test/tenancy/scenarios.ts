@@ -37,16 +37,11 @@ const READS = [
 
 /** Reads every list to its end through its cursors, two at a time. */
 const LISTS = [
-  '/clients?per_page=1',
-  '/clients?per_page=1&q=tee&deleted=include',
+  ...queriesOf('/clients', 'per_page=1', 'per_page=1&q=tee&deleted=include'),
   '/clients?per_page=1&sort=-updated_at&deleted=include',
-  '/orders?per_page=1',
-  '/orders?per_page=1&q=order',
-  '/orders?per_page=1&status=1,2',
-  '/orders?per_page=1&client_id=1',
+  ...queriesOf('/orders', 'per_page=1', 'per_page=1&q=order', 'per_page=1&status=1,2', 'per_page=1&client_id=1'),
   '/orders?per_page=1&sort=updated_at&deleted=include',
-  '/changes?per_page=4',
-  '/changes?per_page=4&types=orders',
+  ...queriesOf('/changes', 'per_page=4', 'per_page=4&types=orders'),
   '/mail/threads?per_page=1&client_id=1',
   `/mail/email-threads?per_page=1&account_email=${MAILBOX}`,
 ]

@@ -4,16 +4,9 @@ import { issuesOf, mintCompany, sql } from '../../support/app.ts'
 const company = await mintCompany()
 
 const ALL = {
-  company_name: 'Harbor Rowing Club',
-  first_name: 'Ines',
-  last_name: 'Duarte',
-  email: 'ines@harbor.example',
-  website: 'https://harbor.example',
-  phone: '(555) 010-0142',
-  accounting_sync_enabled: true,
-  tax_exempt: true,
-  tax_exempt_reason: 'Non-profit',
-  deleted: true,
+  ...{ company_name: 'Harbor Rowing Club', first_name: 'Ines', last_name: 'Duarte', phone: '(555) 010-0142' },
+  ...{ email: 'ines@harbor.example', website: 'https://harbor.example', deleted: true },
+  ...{ accounting_sync_enabled: true, tax_exempt: true, tax_exempt_reason: 'Non-profit' },
 }
 
 const pathOf = (externalId: string) => `/clients/by-external-id/${encodeURIComponent(externalId)}`
@@ -95,14 +88,12 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     expect(renamed.external_id).toBe('after')
   })
 
-  it.each(['...', 'a/b', 'a b', '100%', 'ä', '?q=1', '#', 'by-external-id', '42', 'x'.repeat(255), '%2F'])(
-    'takes the external id %j',
-    async (externalId) => {
-      const { client } = (await put(externalId, { company_name: 'A' })).body
-      expect(client.external_id).toBe(externalId)
-      expect((await get(externalId)).body.client.id).toBe(client.id)
-    },
-  )
+  const UNUSUAL = ['...', 'a/b', 'a b', '100%', 'ä', '?q=1', '#', 'by-external-id', '42', 'x'.repeat(255), '%2F']
+  it.each(UNUSUAL)('takes the external id %j', async (externalId) => {
+    const { client } = (await put(externalId, { company_name: 'A' })).body
+    expect(client.external_id).toBe(externalId)
+    expect((await get(externalId)).body.client.id).toBe(client.id)
+  })
 
   it.each(['caf%E9', 'z%20b%E9', '100%'])('refuses a path that is not UTF-8: %j', async (segment) => {
     const path = `/clients/by-external-id/${segment}`
@@ -117,14 +108,12 @@ describe('PUT /clients/by-external-id/{external_id}', () => {
     }
   })
 
-  it.each([[{}], [{ company_name: '' }], [{ company_name: 'A', external_id: 'b' }], [{ company_name: 'A', id: 1 }]])(
-    'refuses the body %j',
-    async (body) => {
-      const before = await countClients()
-      expect((await put('refused', body)).status).toBe(400)
-      expect(await countClients()).toBe(before)
-    },
-  )
+  const BODIES = [{}, { company_name: '' }, { company_name: 'A', external_id: 'b' }, { company_name: 'A', id: 1 }]
+  it.each(BODIES)('refuses the body %j', async (body) => {
+    const before = await countClients()
+    expect((await put('refused', body)).status).toBe(400)
+    expect(await countClients()).toBe(before)
+  })
 
   it.each<[string, Record<string, string>, statuses: number[]]>([
     ['of several requests', {}, [200, 200, 200, 200]],

