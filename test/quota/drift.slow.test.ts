@@ -1,22 +1,24 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
+import { createRandom } from '../support/random.ts'
 import { readRowBytes, readStored } from './support.ts'
 import { openWorks } from './work.ts'
 
-const WRITES = 50_000
+const WRITES = 100_000
 
 it(`does not drift in ${WRITES.toLocaleString('en')} random writes of two companies`, {
   timeout: 3_600_000,
 }, async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
   console.log(`seed ${seed}`)
+  const random = createRandom(seed)
   const works = await openWorks(seed, Date.UTC(2026, 10, 1))
   const sizeBytes = async () => (await env.DB.prepare('SELECT 1').run()).meta.size_after
   const empty = await sizeBytes()
   let writes = 0
   for (let turn = 0; writes < WRITES; turn++) {
-    for (const work of works) writes += Number(await work.step())
-    if (turn % 1_000 !== 0 && writes < WRITES) continue
+    for (const work of works) writes += random.chance(0.7) ? await work.batch(100) : Number(await work.step())
+    if (turn % 100 !== 0 && writes < WRITES) continue
     let counted = 0
     for (const { companyId } of works) {
       const stored = await readStored(companyId)

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import type { RequestContext } from '../../src/kernel/api/context.ts'
 import { openDatabase } from '../../src/kernel/db/client.ts'
-import { runWrite, type Write } from '../../src/kernel/db/idempotency.ts'
+import { runWrite, runWrites, type Write } from '../../src/kernel/db/idempotency.ts'
 import { databaseFor } from '../../src/kernel/db/placement.ts'
 import { removeExpiredRows } from '../../src/kernel/db/sweep.ts'
 import { ApiError } from '../../src/kernel/http/errors.ts'
@@ -101,6 +101,32 @@ export class Work {
     const guarded = "SELECT 1 FROM company_guards WHERE company_id = ?1 AND state IN ('read_only', 'moved')"
     // Writes of the service begin with this check.
     if ((await sqlIn(home, guarded, companyId)).length === 0) await sqlIn(home, sql, companyId, ...params)
+  }
+
+  /** Small writes of clients and orders in one batch. @returns how many were carried out */
+  async batch(count: number): Promise<number> {
+    const { random } = this
+    this.now += random.pick([1_000, 50_000, 3_600_000])
+    const context = contextOf(this.companyId, this.home, random, this.now)
+    const name = () => textOf(random, random.pick([3, 8, 15]))
+    const builds = Array.from({ length: count }, () => {
+      const client = random.pick([0, ...this.clients.slice(-500)])
+      const order = random.pick([0, ...this.orders.slice(-500)])
+      const kind = random.between(0, 5)
+      return (own: RequestContext): Write<unknown> => {
+        if (kind === 0) return createClient(own, { company_name: name() })
+        if (kind === 1) return changeClient(own, { clientId: client }, { deleted: true })
+        if (kind === 2) return putClient(own, `b-${random.between(1, 300)}`, { company_name: name() })
+        if (kind === 3) return changeOrder(own, order, { title: name(), client_notes: name() })
+        if (kind === 4) return changeOrder(own, order, { deleted: true })
+        return changeClient(own, { clientId: client }, { deleted: false, website: name() })
+      }
+    })
+    const outcomes = await runWrites(
+      context,
+      builds.map((build) => ({ build })),
+    )
+    return outcomes.filter((outcome) => 'value' in outcome).length
   }
 
   /** One write. It may be refused. @returns whether it was carried out */

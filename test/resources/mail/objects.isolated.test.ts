@@ -43,10 +43,10 @@ const putThrough = (around: Around, id: string, fields: object) =>
   sendThrough(around, 'PUT', threadPath(id), { account_email: MAILBOX, ...fields })
 const ofFiles = (name: string) => name.startsWith('FILES.')
 /** The states of the company's objects, in their order by name. */
-const statesOf = async () =>
-  (await sql('SELECT state FROM email_thread_objects WHERE company_id = ? ORDER BY state', company.id)).map(
-    ({ state }) => state,
-  )
+async function statesOf() {
+  const states = 'SELECT state FROM email_thread_objects WHERE company_id = ? ORDER BY state'
+  return (await sql(states, company.id)).map(({ state }) => state)
+}
 function expect503({ status, headers, body }: ApiResponse, retryAfter = '10') {
   expect([status, body.error.code, headers.get('retry-after')]).toEqual([503, 'internal_error', retryAfter])
 }
@@ -107,17 +107,16 @@ describe('content over a megabyte compressed', () => {
     holdTimers(BUDGET_MS.storage)
     const [slow, other] = [freshThreadId(), freshThreadId()]
     const messages = [{ text: noise(20_000_000) }]
-    const otherDone = Promise.withResolvers<void>()
-    let isWriting = false
+    const [writing, otherDone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     const waits: Around = async (name, work) => {
       if (name === 'FILES.put') {
-        isWriting = true
+        writing.resolve()
         await otherDone.promise
       }
       return work()
     }
     const first = putThrough(waits, slow, { messages })
-    await expect.poll(() => isWriting).toBe(true)
+    await writing.promise
     const second = await put(other, { messages })
     otherDone.resolve()
     expect([second.status, (await first).status]).toEqual([200, 200])
