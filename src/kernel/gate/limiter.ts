@@ -5,12 +5,12 @@ import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
 import {
   addUsage,
+  advance,
   COMPANY_LIMIT_MS,
   count,
   DATABASE_LIMIT_MS,
   type Decision,
   type HourOfUsage,
-  isClosed,
   type Usage,
   type Window,
 } from './limits.ts'
@@ -155,23 +155,13 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   private count({ seen, mayCommit, ...usage }: Report, now: number): Decision {
-    const { requests = 0, refused = 0, uncounted = 0, databaseMs } = usage
     if (seen) this.writes.report(seen)
     if (mayCommit) this.writes.beginUnknown(now)
-    // While the company has no database time, requests are refused and not counted.
-    const isClosed = this.company.isClosed(now)
-    const own = count(this.window, now, isClosed ? { ...usage, requests: 0 } : usage)
-    const decision = { window: own.window, company: this.company.window, allowed: own.allowed && !isClosed }
-    this.company.add(this.identity?.token?.companyId, databaseMs, now)
-    const used = {
-      requests: (decision.allowed ? requests : 0) + uncounted,
-      refused: (decision.allowed ? 0 : requests) + refused,
-      databaseMs,
-    }
-    this.window = own.window
-    const isUsed = used.requests + used.refused + used.databaseMs > 0
-    if (isUsed) this.hours = addUsage(this.hours, now, used)
-    this.hasChanged ||= isUsed || seen !== undefined
+    const decision = count(this.window, now, usage, this.company.window)
+    this.window = decision.window
+    this.hours = addUsage(this.hours, now, usage, decision.allowed)
+    this.hasChanged = true
+    this.company.add(this.identity?.token?.companyId, usage.databaseMs, now)
     return decision
   }
 
@@ -211,7 +201,8 @@ export class CompanyLimiter extends DurableObject<Env> {
   private window = this.stored
 
   report(databaseMs: number): Window {
-    const { window } = count(this.window, Date.now(), { databaseMs }, COMPANY_LIMIT_MS)
+    const window = advance(this.window, Date.now(), COMPANY_LIMIT_MS)
+    window.databaseMs += databaseMs
     this.window = window
     const storedMs = window.startedAt === this.stored?.startedAt ? this.stored.databaseMs : 0
     if (window.databaseMs >= storedMs + UNSTORED_MS) {
@@ -238,10 +229,6 @@ export class CompanyShare {
 
   constructor(objects: Env['COMPANY_LIMITER']) {
     this.objects = objects
-  }
-
-  isClosed(now: number): boolean {
-    return isClosed(this.window, now, COMPANY_LIMIT_MS)
   }
 
   /** @param companyId undefined while the token is unknown: the time then waits */

@@ -31,26 +31,27 @@ export interface Decision extends Limits {
   allowed: boolean
 }
 
-/** Counts the reported usage, and the requests if the window has room for all of them. */
-export function count(window: Window | undefined, now: number, usage: Usage, limitMs = DATABASE_LIMIT_MS): Decision {
-  const { requests = 0, uncounted = 0 } = usage
-  const current = advance(window, now, limitMs)
-  const before = Math.min(LIMIT, current.count + uncounted)
-  const databaseMs = current.databaseMs + usage.databaseMs
-  const allowed = databaseMs < limitMs && before + requests <= LIMIT
-  const total = allowed ? before + requests : before
-  return { allowed, window: { startedAt: current.startedAt, count: total, databaseMs } }
+/** Counts the reported usage, and the requests if there is room for all of them. */
+export function count(before: Window | undefined, now: number, usage: Usage, company?: Window): Decision {
+  const { requests = 0, uncounted = 0, databaseMs } = usage
+  const window = advance(before, now)
+  window.count = Math.min(LIMIT, window.count + uncounted)
+  window.databaseMs += databaseMs
+  const allowed = !isOutOfTime({ window, company }, now) && window.count + requests <= LIMIT
+  if (allowed) window.count += requests
+  return { allowed, window, company }
 }
 
-/** The window at `now`. Each window that has passed pays off one allowance of database time. */
+/** A new object for the window at `now`. Each window that has passed pays off one allowance of database time. */
 export function advance(window: Window | undefined, now: number, limitMs = DATABASE_LIMIT_MS): Window {
   if (!window) return { startedAt: now, count: 0, databaseMs: 0 }
-  const passed = Math.floor((now - window.startedAt) / WINDOW_MS)
+  const { startedAt, count, databaseMs } = window
+  const passed = Math.floor((now - startedAt) / WINDOW_MS)
   // A clock that went backwards neither gives a second allowance nor makes the wait longer.
-  if (passed < 1) return { ...window, startedAt: Math.min(window.startedAt, now) }
-  const debtMs = Math.max(0, window.databaseMs - passed * limitMs)
+  if (passed < 1) return { startedAt: Math.min(startedAt, now), count, databaseMs }
+  const debtMs = Math.max(0, databaseMs - passed * limitMs)
   // With a debt the next window begins on schedule, so that a `Retry-After` already sent stays right.
-  return { startedAt: debtMs > 0 ? window.startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
+  return { startedAt: debtMs > 0 ? startedAt + passed * WINDOW_MS : now, count: 0, databaseMs: debtMs }
 }
 
 export function resetAt({ startedAt }: Window): number {
@@ -83,17 +84,18 @@ const HOURS = 25
 /** A token's use in the hour that begins at `at`. */
 export type HourOfUsage = { at: number; requests: number; refused: number; databaseMs: number }
 
-/** Adds the use of a call to the hours, which are in ascending order. */
-export function addUsage(hours: readonly HourOfUsage[], now: number, used: Omit<HourOfUsage, 'at'>): HourOfUsage[] {
+/** Adds the usage of a call to the hours, which are in ascending order. */
+export function addUsage(hours: readonly HourOfUsage[], now: number, usage: Usage, allowed: boolean): HourOfUsage[] {
+  const { requests = 0, refused = 0, uncounted = 0, databaseMs } = usage
   const last = hours.at(-1)
   // A clock that went backwards counts for the last hour.
   const at = Math.max(now - (now % HOUR_MS), last?.at ?? 0)
-  const { requests, refused, databaseMs } = last?.at === at ? last : { requests: 0, refused: 0, databaseMs: 0 }
+  const before = last?.at === at ? last : { requests: 0, refused: 0, databaseMs: 0 }
   const sum = {
     at,
-    requests: requests + used.requests,
-    refused: refused + used.refused,
-    databaseMs: databaseMs + used.databaseMs,
+    requests: before.requests + uncounted + (allowed ? requests : 0),
+    refused: before.refused + refused + (allowed ? 0 : requests),
+    databaseMs: before.databaseMs + databaseMs,
   }
   return [...hours.filter((each) => each.at < at && each.at > at - HOURS * HOUR_MS), sum]
 }

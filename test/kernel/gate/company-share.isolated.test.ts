@@ -64,7 +64,7 @@ describe('the exchange with the object of the company', () => {
       add(100)
       await vi.advanceTimersByTimeAsync(1_000)
     }
-    expect(share.isClosed(Date.now())).toBe(false)
+    expect(share.window).toBeUndefined()
     expect(logLines).toContainEqual(expect.objectContaining({ event: 'company_limiter_failed', company_id: 7 }))
     // Without a new request nothing is repeated.
     const { length } = sent

@@ -237,7 +237,7 @@ describe('the usage', () => {
   const used = { requests: 2, refused: 1, databaseMs: 5 }
 
   it('is summed by hour', () => {
-    const hours = [10, 20, hour + 1].reduce((all, at) => addUsage(all, at, used), [] as HourOfUsage[])
+    const hours = [10, 20, hour + 1].reduce((all, at) => addUsage(all, at, used, true), [] as HourOfUsage[])
     expect(hours).toEqual([
       { at: 0, requests: 4, refused: 2, databaseMs: 10 },
       { at: hour, requests: 2, refused: 1, databaseMs: 5 },
@@ -246,13 +246,13 @@ describe('the usage', () => {
 
   it('is kept for the present hour and a day before it', () => {
     const all = Array.from({ length: 40 }, (_, i) => i * hour).reduce(
-      (sum, at) => addUsage(sum, at, used),
+      (sum, at) => addUsage(sum, at, used, true),
       [] as HourOfUsage[],
     )
     expect(all.map(({ at }) => at / hour)).toEqual(Array.from({ length: 25 }, (_, i) => 15 + i))
   })
 
   it('of a clock that went backwards counts for the last hour', () => {
-    expect(addUsage(addUsage([], hour, used), 10, used)).toMatchObject([{ at: hour, requests: 4 }])
+    expect(addUsage(addUsage([], hour, used, true), 10, used, true)).toMatchObject([{ at: hour, requests: 4 }])
   })
 })
