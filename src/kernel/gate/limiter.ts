@@ -19,8 +19,6 @@ import { type Found, findToken, LAST_USED_EVERY_MS, TOKEN_MS, type Token, touchT
 
 /** From this age on a token is looked up again behind the requests that still use it. */
 const REFRESH_AFTER_MS = 15_000
-/** A failed look-up is repeated this often while the token may still be used. */
-const RETRY_MS = 2_000
 /** A replica may not have the rows of a younger token, nor of its company. */
 const REPLICATION_MS = 60_000
 /** One stored row counts this many requests ahead: a crash may lose them, and never gives them twice. */
@@ -65,9 +63,6 @@ export class RateLimiter extends DurableObject<Env> {
   private readonly writes = new ReadAfterWrite(Date.now(), this.stored?.freshness)
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<Identity> | null = null
-  private nextLookUpAt = 0
-  /** Changes of the token, which a look-up under way may have missed. */
-  private changes = 0
   private hasChanged = false
   private isFirst = true
   private timer: ReturnType<typeof setTimeout> | undefined
@@ -110,8 +105,8 @@ export class RateLimiter extends DurableObject<Env> {
 
   /** The token was changed: the next request looks it up again. */
   forget(): void {
-    this.changes++
     this.identity = undefined
+    this.lookUp = null
     if (this.stored?.identity) this.store(1, false)
   }
 
@@ -128,30 +123,31 @@ export class RateLimiter extends DurableObject<Env> {
     // An unknown token may be created at any time.
     const isKnown = identity?.token !== undefined && acceptsSchema(identity.applied)
     if (!isKnown || now >= identity.at + TOKEN_MS) return this.startLookUp(hash)
-    const isDue = now >= Math.max(identity.at + REFRESH_AFTER_MS, this.nextLookUpAt)
+    const isDue = now >= identity.at + REFRESH_AFTER_MS
     if (isDue) this.ctx.waitUntil(this.startLookUp(hash).catch(() => undefined))
     return identity
   }
 
+  /** Starts a look-up, or joins the one that is under way. */
   private startLookUp(hash: string): Promise<Identity> {
-    this.lookUp ??= this.findIdentity(hash).finally(() => {
-      this.lookUp = null
-    })
-    return this.lookUp
-  }
-
-  private async findIdentity(hash: string): Promise<Identity> {
-    const at = Date.now()
-    const { changes } = this
-    this.nextLookUpAt = at + RETRY_MS
-    const found = await findToken(this.env.DB, hash).catch((error: unknown) => {
-      log('token_lookup_failed', { reason: nameOf(error) }, 'error')
-      throw error
-    })
-    if (changes !== this.changes) return this.findIdentity(hash)
-    const lastUsedAt = Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0)
-    this.identity = { ...found, lastUsedAt, at }
-    return this.identity
+    const find = async () => {
+      const at = Date.now()
+      try {
+        const found = await findToken(this.env.DB, hash)
+        const identity = { ...found, lastUsedAt: Math.max(found.lastUsedAt, this.identity?.lastUsedAt ?? 0), at }
+        // If the token was changed meanwhile, the next request looks it up again.
+        if (this.lookUp === lookUp) this.identity = identity
+        return identity
+      } catch (error) {
+        log('token_lookup_failed', { reason: nameOf(error) }, 'error')
+        throw error
+      } finally {
+        if (this.lookUp === lookUp) this.lookUp = null
+      }
+    }
+    const lookUp = this.lookUp ?? find()
+    this.lookUp = lookUp
+    return lookUp
   }
 
   private count({ seen, mayCommit, ...usage }: Report, now: number): Decision {

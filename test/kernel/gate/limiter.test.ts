@@ -226,6 +226,26 @@ describe('the identity', () => {
     expect(await permissionsOf(gate)).toBe(1)
   })
 
+  it('of a look-up that began before the token changed is not kept', async () => {
+    const gate = await Gate.open()
+    const seen = { reads: 0, isChanged: false }
+    await gate.bind(
+      wrapBindings(env, async (_, work) => {
+        const found = await work()
+        if (seen.reads++ === 0) while (!seen.isChanged) await scheduler.wait(5)
+        return found
+      }),
+    )
+    const before = permissionsOf(gate)
+    await vi.waitUntil(() => seen.reads === 1)
+    await restrict(gate, '["clients:read"]')
+    await gate.stub.forget()
+    expect(await permissionsOf(gate)).toBe(1)
+    seen.isChanged = true
+    expect(await before).toBe(9)
+    expect(await permissionsOf(gate)).toBe(1)
+  })
+
   it('of an unknown token stores nothing', async () => {
     const gate = new Gate(randomToken())
     const request = { databaseMs: 0, isWrite: true }
