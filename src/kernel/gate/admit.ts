@@ -12,8 +12,6 @@ import {
   crowded,
   describeLimits,
   fairShare,
-  isOutOfTime,
-  type Permit,
   POLICY,
   rateLimited,
   refusalOf,
@@ -122,38 +120,35 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       state.keepWrite()
       await withDeadline(state.report(c), BUDGET_MS.limiter).catch(() => null)
     }
-    const batches = semaphores.getOrMake(companyId, () => new BatchSemaphore())
-    const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)
-    if (permit.startedAt === 0) await waitForStart(batches, permit)
-    const startedAt = Date.now()
-    const work = batch()
-    const end = (durationMs: number) => {
-      batches.release(permit, durationMs)
-      state.charge(durationMs)
-      if (hasEnded && state.isReportDue()) waitUntil(state.report(c))
-    }
-    const ended = work.then(
-      ({ durationMs, isPrimary }) => {
-        const ms = Math.max(0, Date.now() - startedAt - durationMs)
-        if (isPrimary !== false) leastNetworkMs.set(database, Math.min(ms, leastNetworkMs.get(database) ?? ms))
-        end(durationMs)
-      },
-      () => end(Math.min(Math.max(0, Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)), FAILED_BATCH_MS)),
-    )
+    const work = runInTurn(batch)
     // Past its deadline, the batch still counts when it ends. The platform waits 30 s.
-    waitUntil(ended)
-    await ended
+    waitUntil(work.catch(() => undefined))
     return work
   }
 
-  async function waitForStart(batches: BatchSemaphore, permit: Permit): Promise<void> {
-    const started = batches.wait(permit)
-    waitUntil(started)
-    if (!(await started)) throw crowded()
-    // The earlier batches may have used up the time.
-    if (!isOutOfTime(state, Date.now())) return
-    batches.release(permit, 0)
-    throw refusalOf(state, Date.now())
+  async function runInTurn<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
+    const batches = semaphores.getOrMake(companyId, () => new BatchSemaphore())
+    const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)
+    // Most batches start at once, before whatever the request does beside them.
+    if (permit.startedAt === 0) await batches.wait(permit)
+    const startedAt = Date.now()
+    const end = (databaseMs: number) => {
+      batches.release(permit, databaseMs)
+      state.charge(databaseMs)
+      if (hasEnded && state.isReportDue()) waitUntil(state.report(c))
+    }
+    try {
+      const result = await batch()
+      const networkMs = Math.max(0, Date.now() - startedAt - result.durationMs)
+      const least = Math.min(networkMs, leastNetworkMs.get(database) ?? networkMs)
+      if (result.isPrimary !== false) leastNetworkMs.set(database, least)
+      end(result.durationMs)
+      return result
+    } catch (error) {
+      const workMs = Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)
+      end(Math.min(Math.max(0, workMs), FAILED_BATCH_MS))
+      throw error
+    }
   }
 
   return {

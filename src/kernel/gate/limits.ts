@@ -252,14 +252,16 @@ export class BatchSemaphore {
     return permit
   }
 
-  /** Waits until a queued batch starts. @returns whether it did: otherwise the earlier ones took too long */
-  async wait(permit: Permit): Promise<boolean> {
+  /** Waits until a queued batch starts. @throws ApiError 429 where the earlier ones take too long */
+  async wait(permit: Permit): Promise<void> {
     const isStarted = () => {
       this.startQueued()
       return permit.startedAt > 0
     }
-    await poll(isStarted, LONGEST_WAIT_MS).catch(() => this.release(permit, 0))
-    return permit.startedAt > 0
+    await poll(isStarted, LONGEST_WAIT_MS).catch(() => {
+      this.release(permit, 0)
+      throw crowded()
+    })
   }
 
   /** Ends a batch, or its wait. @param databaseMs of the batch; 0 for one that did not run */

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { BatchSemaphore, DATABASE_LIMIT_MS, IN_FLIGHT, type Usage } from '../../../src/kernel/gate/limits.ts'
+import { BatchSemaphore, crowded, DATABASE_LIMIT_MS, IN_FLIGHT, type Usage } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { mintCompany, request, send } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
@@ -129,18 +129,19 @@ describe('many concurrent requests of a token', () => {
     expect(statuses).toEqual({ 404: seen.batches, 429: 100 - seen.batches })
   })
 
-  it('are refused in the queue once the earlier ones have used up the allowance', async () => {
-    const { bindings, seen, get, use } = await company(250)
+  it('that were admitted are served, and owe what they use beyond the allowance', async () => {
+    const { bindings, seen, get, use, call } = await company(250)
     await use(DATABASE_LIMIT_MS - 300)
-    const statuses = await statusesOf(20, get, bindings)
-    expect(seen.batches).toBe(IN_FLIGHT)
-    expect(statuses).toEqual({ 404: IN_FLIGHT, 429: 20 - IN_FLIGHT })
+    expect(await statusesOf(IN_FLIGHT + 2, get, bindings)).toEqual({ 404: IN_FLIGHT + 2 })
+    const usedMs = DATABASE_LIMIT_MS - 300 + 250 * seen.statements
+    await vi.waitUntil(async () => (await use(0)).window.databaseMs === usedMs, 10_000)
+    expect((await call('GET', '/clients/1')).status).toBe(429)
   })
 
   it('are refused with 429 where the earlier ones take too long', async () => {
     const { call, seen } = await company(1)
     vi.spyOn(BatchSemaphore.prototype, 'enter').mockReturnValueOnce({ startedAt: 0 })
-    vi.spyOn(BatchSemaphore.prototype, 'wait').mockResolvedValueOnce(false)
+    vi.spyOn(BatchSemaphore.prototype, 'wait').mockRejectedValueOnce(crowded())
     const { status, headers } = await call('GET', '/clients/1')
     expect([status, headers.get('retry-after'), seen.batches]).toEqual([429, '5', 0])
   })
