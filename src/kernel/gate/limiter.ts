@@ -185,7 +185,7 @@ export class RateLimiter extends DurableObject<Env> {
   }
 }
 
-/** The object of a token calls that of its company at most this often, and half as often while it uses nothing. */
+/** The object of a token calls that of its company at most this often. */
 const EXCHANGE_MS = 2_000
 
 /** A crash may lose this much database time. */
@@ -231,9 +231,7 @@ export class CompanyShare {
   add(companyId: number | undefined, databaseMs: number, now: number): void {
     // After an outage of the company's object, only the time of one window matters.
     this.unsentMs = Math.min(this.unsentMs + databaseMs, DATABASE_LIMIT_MS)
-    // Also a token that uses nothing learns what the others have used.
-    const isFresh = this.unsentMs === 0 && now < this.nextAt + EXCHANGE_MS
-    if (companyId === undefined || isFresh || this.isScheduled) return
+    if (companyId === undefined || this.isScheduled) return
     this.isScheduled = true
     setTimeout(() => this.exchange(companyId), Math.min(Math.max(0, this.nextAt - now), EXCHANGE_MS))
   }
