@@ -23,8 +23,8 @@ const REFRESH_AFTER_MS = 15_000
 const REPLICATION_MS = 60_000
 /** One stored row counts this many requests ahead: a crash may lose them, and never gives them twice. */
 const BLOCK = 20
-/** Database time that is stored at once. */
-const LARGE_MS = 1_500
+/** A crash may lose less database time than this, of a token or of a company. */
+const UNSTORED_MS = 1_500
 /** The exact state is stored after this time without a call: sooner than an idle object is evicted. */
 const IDLE_MS = 5_000
 
@@ -166,7 +166,7 @@ export class RateLimiter extends DurableObject<Env> {
     const { window, stored, isFirst } = this
     this.isFirst = false
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
-    const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= LARGE_MS
+    const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= UNSTORED_MS
     const isUncovered = this.writes.toStored(false).unsettledAt > (stored?.freshness.unsettledAt ?? 0)
     // The first row is exact: a seldom used token loses nothing by the eviction of its object.
     if (isMore || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
@@ -187,9 +187,6 @@ export class RateLimiter extends DurableObject<Env> {
 
 /** The object of a token calls that of its company at most this often. */
 const EXCHANGE_MS = 2_000
-
-/** A crash may lose this much database time. */
-const UNSTORED_MS = 1_000
 
 /** Counts the database time of one company, whose id is its name: the objects of the company's tokens report it. */
 export class CompanyLimiter extends DurableObject<Env> {
