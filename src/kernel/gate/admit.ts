@@ -7,7 +7,6 @@ import { ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
 import { networkOf } from '../http/outbound.ts'
 import type { Admitted } from './limiter.ts'
 import {
-  advance,
   BatchSemaphore,
   crowded,
   describeLimits,
@@ -15,7 +14,6 @@ import {
   POLICY,
   rateLimited,
   refusalOf,
-  resetAt,
   semaphores,
 } from './limits.ts'
 import { tighten } from './read-after-write.ts'
@@ -157,8 +155,8 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
     /** Takes the requests as which this one counts. @throws ApiError 429 where not all are left */
     async take(requests: number): Promise<void> {
       if (requests <= 1) return
-      admitted.decision = await state.take(c, requests - 1)
-      if (!admitted.decision.allowed) throw refusalOf(admitted.decision, Date.now())
+      const decision = await state.take(c, requests - 1)
+      if (!decision.allowed) throw refusalOf(decision, Date.now())
     },
 
     addBody: (bytes: number) => fairShare.charge(companyId, bytes, performance.now()),
@@ -187,14 +185,9 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       if (!(await known.catch(() => null))) state.keepWrite()
     },
 
-    /** The headers of the limits: after a long poll, those of the present window. */
+    /** The headers of the limits, as the isolate knows them by now. */
     headers(): Record<string, string> {
-      const now = Date.now()
-      const { window, company } = state
-      const { allowed, window: own } = admitted.decision
-      const hasPassed = allowed && now >= resetAt(own)
-      const shown = hasPassed ? advance(window, now) : { ...own, databaseMs: window.databaseMs }
-      return { 'RateLimit-Policy': POLICY, RateLimit: describeLimits({ window: shown, company }, now) }
+      return { 'RateLimit-Policy': POLICY, RateLimit: describeLimits(state, Date.now()) }
     },
 
     /** Reports the write and the usage of a request with this status; later charges are reported at once. */

@@ -124,19 +124,21 @@ function limitsOf({ window, company }: Limits, now: number) {
   ] as const
 }
 
-/** `RateLimit` of the same draft. */
-export function describeLimits(limits: Limits, now: number): string {
+/** `RateLimit` of the same draft, of the windows at `now`. */
+export function describeLimits({ window, company }: Limits, now: number): string {
   const describe = ({ name, left, seconds }: ReturnType<typeof limitsOf>[number]) =>
     `"${name}";r=${Math.max(0, Math.floor(left))};t=${seconds}`
-  return limitsOf(limits, now).map(describe).join(', ')
+  return limitsOf({ window: advance(window, now), company }, now)
+    .map(describe)
+    .join(', ')
 }
 
 /** The 429 of a refusal, by the limit that refuses for longest. */
 export function refusalOf(limits: Limits, now: number): ApiError {
-  const [requests, ...times] = limitsOf(limits, now)
-  const refusing = [requests, ...times].filter(({ left }) => left <= 0)
-  const several = { ...requests, problem: `It counts as several requests, and ${requests.left} are left` }
-  const { seconds, problem } = refusing.sort((a, b) => a.seconds - b.seconds).at(-1) ?? several
+  const all = limitsOf(limits, now)
+  const refusing = all.filter(({ left }) => left <= 0).sort((a, b) => a.seconds - b.seconds)
+  const several = { ...all[0], problem: `It counts as several requests, and ${all[0].left} are left` }
+  const { seconds, problem } = refusing.at(-1) ?? several
   return rateLimited(seconds, problem)
 }
 
