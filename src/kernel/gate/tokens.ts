@@ -71,14 +71,15 @@ const BLOCK_MS = 60_000
 /** A blocked network may have one token looked up in this time. */
 const LOOKUP_INTERVAL_MS = 1_000
 
-const blocks = new LruCache<string, { until: number; nextAt: number }>({ maxWeight: 10_000 })
+/** When the next token of a blocked network may be looked up. */
+const blocks = new LruCache<string, { nextAt: number }>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
 
-/** When tokens were refused without a look-up, by hash. */
-const refusedAt = new LruCache<string, number>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
+/** Hashes of tokens that were refused without a look-up. */
+const refused = new LruCache<string, true>({ maxWeight: 10_000, ttlMs: BLOCK_MS })
 
 /** @returns how many milliseconds later a token may be sent again */
 export function blockNetwork(network: string, now: number): number {
-  blocks.set(network, { until: now + BLOCK_MS, nextAt: blocks.get(network)?.nextAt ?? now })
+  blocks.set(network, blocks.get(network, now) ?? { nextAt: now }, now)
   return LOOKUP_INTERVAL_MS
 }
 
@@ -87,17 +88,16 @@ export function blockNetwork(network: string, now: number): number {
  * network's token is looked up when it is retried, which a caller who guesses has no reason to do.
  */
 export function delayLookup(network: string, tokenHash: string, now: number): number {
-  const block = blocks.get(network)
-  if (!block || now >= block.until) return 0
-  const firstAt = refusedAt.get(tokenHash, now)
-  if (firstAt === undefined) {
-    refusedAt.set(tokenHash, now, now)
+  const block = blocks.get(network, now)
+  if (!block) return 0
+  if (!refused.get(tokenHash, now)) {
+    refused.set(tokenHash, true, now)
     return blockNetwork(network, now)
   }
-  const delay = Math.max(firstAt + LOOKUP_INTERVAL_MS, block.nextAt) - now
+  const delay = block.nextAt - now
   if (delay > 0) return delay
   block.nextAt = now + LOOKUP_INTERVAL_MS
-  refusedAt.delete(tokenHash)
+  refused.delete(tokenHash)
   return 0
 }
 
