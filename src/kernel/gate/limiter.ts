@@ -34,9 +34,7 @@ export interface Report extends Usage {
   mayCommit?: boolean
 }
 
-export interface AdmitRequest extends Report {
-  isWrite: boolean
-}
+export type AdmitRequest = Report & { isWrite: boolean }
 
 export type Admission = Awaited<ReturnType<RateLimiter['admit']>>
 /** An allowed or rate-limited request of a valid token. */

@@ -27,9 +27,7 @@ export interface Limits {
   company?: Window | undefined
 }
 
-export interface Decision extends Limits {
-  allowed: boolean
-}
+export type Decision = Limits & { allowed: boolean }
 
 /** Counts the reported usage, and the requests if there is room for all of them. */
 export function count(before: Window | undefined, now: number, usage: Usage, company?: Window): Decision {
