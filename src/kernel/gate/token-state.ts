@@ -5,7 +5,7 @@ import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
 import { type Admission, type Admitted, type RateLimiter, type Report, usable } from './limiter.ts'
-import { DATABASE_LIMIT_MS, type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
+import { type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
 import { findToken, TOKEN_MS, type Token } from './tokens.ts'
 
 export type TokenContext = Pick<
@@ -15,9 +15,8 @@ export type TokenContext = Pick<
 
 /** An object that failed is called again after this time, by one request. */
 const RETRY_MS = 5_000
-/** Database time waits for the next call; this much, or any when nearly all is used, deserves a call of its own. */
+/** Database time waits for the next call; this much deserves a call of its own. */
 const REPORT_MS = 50
-const NEARLY_USED_MS = 500
 
 type Answer = Exclude<Admission, { kind: 'outdated' }>
 type Send<T> = (object: DurableObjectStub<RateLimiter>, report: Report) => Promise<T>
@@ -78,9 +77,7 @@ export class TokenState implements Limits {
   }
 
   isReportDue(): boolean {
-    const { databaseMs } = this.unreported
-    const isNearlyUsed = databaseMs > 0 && this.window.databaseMs > DATABASE_LIMIT_MS - NEARLY_USED_MS
-    return this.unknownWrite !== null || databaseMs >= REPORT_MS || isNearlyUsed
+    return this.unknownWrite !== null || this.unreported.databaseMs >= REPORT_MS
   }
 
   charge(databaseMs: number): void {
