@@ -5,7 +5,7 @@ import { acceptsSchema, verifySchema } from '../db/migrations.ts'
 import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
 import { log, nameOf } from '../http/errors.ts'
 import { type Admission, type Admitted, type RateLimiter, type Report, usable } from './limiter.ts'
-import { type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
+import { advance, type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
 import { findToken, TOKEN_MS, type Token } from './tokens.ts'
 
 export type TokenContext = Pick<
@@ -82,7 +82,7 @@ export class TokenState implements Limits {
 
   charge(databaseMs: number): void {
     this.unreported.databaseMs += databaseMs
-    this.window = { ...this.window, databaseMs: this.window.databaseMs + databaseMs }
+    this.window.databaseMs += databaseMs
   }
 
   /** With the next call the object learns of a write that it does not know. */
@@ -143,8 +143,7 @@ export class TokenState implements Limits {
   /** Takes an answer, which may arrive in another order than its call was sent. */
   private receive(answer: Admission | Decision, askedAt: number): void {
     if ('allowed' in answer) this.update(answer)
-    else if (answer.kind === 'unknown') this.cached = null
-    else if (answer.kind !== 'outdated') {
+    else if (answer.kind === 'admitted' || answer.kind === 'ended') {
       if (answer.kind === 'admitted') this.update(answer.decision)
       const token = answer.kind === 'admitted' ? answer.token : null
       this.cached = { token, until: askedAt + TOKEN_MS - answer.ageMs }
@@ -158,11 +157,8 @@ export class TokenState implements Limits {
     const count = window.count + unreported.uncounted
     const databaseMs = window.databaseMs + unreported.databaseMs
     if (startedAt === known.startedAt) {
-      this.window = {
-        startedAt,
-        count: Math.max(known.count, count),
-        databaseMs: Math.max(known.databaseMs, databaseMs),
-      }
+      known.count = Math.max(known.count, count)
+      known.databaseMs = Math.max(known.databaseMs, databaseMs)
     } else if (startedAt > known.startedAt || (this.retryAt > 0 && resetAt(window) > Date.now())) {
       // While the object failed, the known window may be this isolate's own.
       this.window = { startedAt, count, databaseMs }
@@ -181,13 +177,10 @@ export class TokenState implements Limits {
 
   /** Allows requests without the object: the rest of its window, or else one whole allowance. */
   private allow(requests: number, now: number): Decision {
-    if (now >= resetAt(this.window)) {
-      this.window = { startedAt: now, count: 0, databaseMs: 0 }
-      this.unreported = noUsage()
-    }
-    const count = this.window.count + requests
-    if (isOutOfTime(this, now) || count + this.pending > LIMIT) return this.decide(false)
-    this.window = { ...this.window, count }
+    if (now >= resetAt(this.window)) this.unreported = noUsage()
+    this.window = advance(this.window, now)
+    if (isOutOfTime(this, now) || this.window.count + requests + this.pending > LIMIT) return this.decide(false)
+    this.window.count += requests
     this.unreported.uncounted += requests
     return this.decide(true)
   }
