@@ -61,7 +61,6 @@ export class RateLimiter extends DurableObject<Env> {
   private readonly writes = new ReadAfterWrite(Date.now(), this.stored?.freshness)
   private readonly company = new CompanyShare(this.env.COMPANY_LIMITER)
   private lookUp: Promise<Identity> | null = null
-  private hasChanged = false
   private isFirst = true
   private timer: ReturnType<typeof setTimeout> | undefined
 
@@ -154,7 +153,6 @@ export class RateLimiter extends DurableObject<Env> {
     const decision = count(this.window, now, usage, this.company.window)
     this.window = decision.window
     this.hours = addUsage(this.hours, now, usage, decision.allowed)
-    this.hasChanged = true
     this.company.add(this.identity?.token?.companyId, usage.databaseMs, now)
     return decision
   }
@@ -166,10 +164,11 @@ export class RateLimiter extends DurableObject<Env> {
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }
     const isMore = window.count > known.count || window.databaseMs - known.databaseMs >= UNSTORED_MS
     const isUncovered = this.writes.toStored(false).unsettledAt > (stored?.freshness.unsettledAt ?? 0)
-    // The first row is exact: a seldom used token loses nothing by the eviction of its object.
-    if (isMore || isUncovered) this.store(isFirst ? 1 : BLOCK, false)
+    // The first row is exact: a seldom used token needs no second one, and loses nothing by the eviction of its object.
+    const isDue = isMore || isUncovered
+    if (isDue) this.store(isFirst ? 1 : BLOCK, false)
     clearTimeout(this.timer)
-    if (this.hasChanged) this.timer = setTimeout(() => this.store(1, true), IDLE_MS)
+    if (!isDue || !isFirst) this.timer = setTimeout(() => this.store(1, true), IDLE_MS)
   }
 
   /** @param block requests that the row counts from the present one on */
@@ -178,8 +177,6 @@ export class RateLimiter extends DurableObject<Env> {
     const freshness = this.writes.toStored(isIdle)
     this.stored = { ...window, count: window.count + block - 1, hours, freshness, identity }
     this.ctx.storage.kv.put('window', this.stored)
-    // A row that counts ahead is replaced by an exact one later.
-    this.hasChanged = block > 1
   }
 }
 
