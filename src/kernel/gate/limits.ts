@@ -62,12 +62,9 @@ export function databaseResetAt({ startedAt, databaseMs }: Window, limitMs = DAT
 }
 
 /** Whether there is no database time at `now`. */
-export function isClosed(window: Window | undefined, now: number, limitMs = DATABASE_LIMIT_MS): boolean {
-  return window !== undefined && window.databaseMs >= limitMs && now < databaseResetAt(window, limitMs)
-}
-
 export function isOutOfTime({ window, company }: Limits, now: number): boolean {
-  return isClosed(window, now) || isClosed(company, now, COMPANY_LIMIT_MS)
+  const isUsedUp = (used: Window | undefined, limitMs: number) => advance(used, now, limitMs).databaseMs >= limitMs
+  return isUsedUp(window, DATABASE_LIMIT_MS) || isUsedUp(company, COMPANY_LIMIT_MS)
 }
 
 /** Whole seconds until a reset: at least 1, and at most `withinMs`, however far the clocks of two machines differ. */

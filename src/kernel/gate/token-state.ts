@@ -169,7 +169,7 @@ export class TokenState implements Limits {
   /** The refusal of every request until the reset; null while something is left. */
   private refuse(now: number): Admitted | null {
     const token = this.cached?.token
-    const isUsedUp = this.window.count >= LIMIT && now < resetAt(this.window)
+    const isUsedUp = advance(this.window, now).count >= LIMIT
     if (!token || !(isUsedUp || isOutOfTime(this, now))) return null
     this.unreported.refused++
     return admitted(token, this.decide(false))
