@@ -1,7 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { type ApiResponse, request, send, sql } from '../../support/app.ts'
-import { DATABASE_BATCH, replaceCalls } from '../../support/wrap-bindings.ts'
+import { linesOf } from '../../support/log.ts'
+import { breakCalls, DATABASE_BATCH, replaceCalls } from '../../support/wrap-bindings.ts'
 import {
   ask,
   fillBucket,
@@ -153,3 +154,22 @@ describe('a deletion', () => {
     expect(await recordsOf(key)).toBe(1)
   })
 })
+
+it.each([
+  ['a listing', 'GET'],
+  ['a download', 'GET'],
+  ['a deletion', 'DELETE'],
+])(
+  'an outage of the deployment’s storage gives 503 with Retry-After to %s, which changes nothing',
+  async (name, method) => {
+    const { order, key } = await mintFile('out')
+    const [, path] = target(name === 'a deletion' ? 'delete' : 'download', order.orderId, key)
+    const outage = breakCalls(env, /^FILES\./, new Error('internal'))
+    const sent = request(company.token, method, name === 'a listing' ? `/orders/${order.orderId}/files` : path)
+    const { status, headers } = await send(sent, { env: outage })
+    expect([status, headers.get('retry-after')]).toEqual([503, '10'])
+    const [logged] = linesOf(headers.get('x-request-id')).filter(({ event }) => event === 'unavailable')
+    expect(logged).toMatchObject({ error: expect.stringContaining('R2') })
+    expect(await env.FILES.head(key)).not.toBeNull()
+  },
+)
