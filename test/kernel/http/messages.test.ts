@@ -3,7 +3,7 @@ import * as z from 'zod/mini'
 import { component, date, id, text, trimmed } from '../../../src/kernel/api/contract.ts'
 import { rateLimited, refusalOf } from '../../../src/kernel/gate/limits.ts'
 import { adminCall } from '../../support/admin.ts'
-import { call, mintCompany } from '../../support/app.ts'
+import { type ApiResponse, call, mintCompany } from '../../support/app.ts'
 
 const company = await mintCompany()
 
@@ -179,26 +179,19 @@ describe('the suggestion of a known name', () => {
     /did you mean (\w+)\?$/.exec(known.safeParse({ [name]: 1 }).error?.issues[0]?.message ?? '')?.[1] ?? null
 
   it.each([
-    ['statusId', 'status_id'],
-    ['STATUS-ID', 'status_id'],
-    ['satus_id', 'status_id'],
-    ['stauts_id', 'status_id'],
-    ['client', 'client_id'],
-    ['tax', 'tax_id'],
-    ['companyName', 'company_name'],
-    ['company', 'company_name'],
-    ['dead_line', 'deadline'],
-    ['emails', 'email'],
-    ['email_address', 'email'],
-  ])('for %s is %s', (name, expected) => {
-    expect(suggestionFor(name)).toBe(expected)
+    ['status_id', ['statusId', 'STATUS-ID', 'satus_id', 'stauts_id']],
+    ['client_id', ['client']],
+    ['tax_id', ['tax']],
+    ['company_name', ['companyName', 'company']],
+    ['deadline', ['dead_line']],
+    ['email', ['emails', 'email_address']],
+  ])('is %s for %j', (expected, names) => {
+    expect(names.map(suggestionFor)).toEqual(names.map(() => expected))
   })
 
   it.each(['name', 'id', 'company_id', 'x', '', '__proto_', 'constructor', '客户', 'notes', 'status_id'.repeat(20)])(
-    'for %s, which is close to none or to several, is left out',
-    (name) => {
-      expect(suggestionFor(name)).toBeNull()
-    },
+    'is left out for %s, which is close to none or to several',
+    (name) => expect(suggestionFor(name)).toBeNull(),
   )
 
   it('takes little time for many long names', () => {
@@ -244,24 +237,28 @@ describe('an error of the request as a whole', () => {
     const malformed = await send(`Bearer ${company.token.slice(1)}`)
     const scheme = await send('Basic YTpi')
     const unknown = await send(`Bearer ${'0'.repeat(64)}`)
-    expect(missing.body.error.message).toBe('Send a token in the header Authorization: Bearer <API_TOKEN>')
-    expect(malformed.body.error.message).toMatch(/must be Bearer, a space and the token of 64 hexadecimal characters$/)
-    expect(scheme.body.error.message).toBe(malformed.body.error.message)
-    expect(unknown.body.error.message).toMatch(/^The token is unknown, revoked or expired: /)
-    const challenges = [missing, malformed, scheme, unknown].map(({ headers }) => headers.get('www-authenticate'))
-    expect(challenges.slice(0, 3)).toEqual(['Bearer', 'Bearer', 'Bearer'])
-    expect(challenges[3]).toBe(`Bearer error="invalid_token", error_description="${unknown.body.error.message}"`)
+    const all = [missing, malformed, scheme, unknown]
+    const ofForm = expect.stringMatching(/must be Bearer, a space and the token of 64 hexadecimal characters$/)
+    expect(all.map(({ body }) => body.error.message)).toEqual([
+      'Send a token in the header Authorization: Bearer <API_TOKEN>',
+      ...[ofForm, ofForm],
+      expect.stringMatching(/^The token is unknown, revoked or expired: /),
+    ])
+    const invalid = `Bearer error="invalid_token", error_description="${unknown.body.error.message}"`
+    const challenges = all.map(({ headers }) => headers.get('www-authenticate'))
+    expect(challenges).toEqual(['Bearer', 'Bearer', 'Bearer', invalid])
   })
 
-  it('says which methods a path supports', async () => {
-    const { body } = await company.call('PUT', '/orders/1', {})
-    expect(body.error.message).toBe('The path does not support this method: use GET, HEAD, PATCH or DELETE')
-    const one = await company.call('GET', '/orders/1/files/presign')
-    expect(one.body.error.message).toBe('The path does not support this method: use POST')
-    const unknown = await company.call('GET', '/nowhere')
-    expect(unknown.body.error.message).toBe('Route not found: /api/v1/openapi.json describes every route')
-    const { body: ofAdmin } = await adminCall('GET', '/nowhere')
-    expect(ofAdmin.error.message).toBe('Route not found: /admin/v1/openapi.json describes every route')
+  it.each<[message: string, call: () => Promise<ApiResponse>]>([
+    [
+      'The path does not support this method: use GET, HEAD, PATCH or DELETE',
+      () => company.call('PUT', '/orders/1', {}),
+    ],
+    ['The path does not support this method: use POST', () => company.call('GET', '/orders/1/files/presign')],
+    ['Route not found: /api/v1/openapi.json describes every route', () => company.call('GET', '/nowhere')],
+    ['Route not found: /admin/v1/openapi.json describes every route', () => adminCall('GET', '/nowhere')],
+  ])('says which methods and routes there are: %s', async (message, call) => {
+    expect((await call()).body.error.message).toBe(message)
   })
 
   it('names the rate limit and the seconds to wait', () => {
