@@ -39,7 +39,6 @@ const KINDS = {
   listContexts: 4,
   listChanges: 4,
   listFiles: 2,
-  listAdministration: 5,
   continueWalk: 16,
   createClient: 4,
   changeClient: 6,
@@ -52,7 +51,6 @@ const KINDS = {
   putContext: 3,
   deleteContext: 1,
   changeFiles: 3,
-  changeAdministration: 5,
 } as const
 
 export type Kind = keyof typeof KINDS

@@ -59,33 +59,6 @@ export interface Change {
   new_status_id?: number | null
 }
 
-export interface Token {
-  id: number
-  name: string
-  state: 'active' | 'revoked'
-}
-
-export interface Webhook {
-  id: string
-  url: string
-  event_types: string[]
-  created_at: number
-  position: number
-}
-
-export interface Delivery {
-  endpoint_id: string
-  sequence: number
-  entity_id: string
-}
-
-export interface Event {
-  id: number
-  order_id: number
-  operation: string
-  state: 'pending' | 'parked' | 'dead' | 'done'
-}
-
 /** What a company has, in memory: each list of the API is a filter and a sort of these. */
 export type Model = ReturnType<typeof emptyModel>
 
@@ -100,13 +73,6 @@ export function emptyModel() {
     changes: [] as Change[],
     /** Keys in R2. */
     files: new Map<string, number>(),
-    tokens: [] as Token[],
-    members: new Map<string, string>(),
-    adminLog: [] as { action: string; entity_id: string }[],
-    apiLog: [] as { action: string; entity_id: string; token_id: number; sentAt: number; doneAt: number }[],
-    webhooks: new Map<string, Webhook>(),
-    deliveries: [] as Delivery[],
-    events: [] as Event[],
   }
 }
 

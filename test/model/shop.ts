@@ -1,6 +1,6 @@
 import { digitsOf, fold } from '../../src/kernel/db/search.ts'
 import type { ApiResponse, Home, TestCompany } from '../support/app.ts'
-import { call, mintCompany, mintToken, sql, sqlIn } from '../support/app.ts'
+import { call, mintCompany, mintToken, sqlIn } from '../support/app.ts'
 import { addChange, type Client, type Context, emptyModel, type Model, type Order, type Thread } from './company.ts'
 
 /** Parts of names, in several scripts, with what searches could mistake for something else. */
@@ -20,9 +20,6 @@ const DAY_MS = 86_400_000
 const AT_ONCE = 500
 /** Fewer than a token may make in a minute. */
 const REQUESTS_PER_TOKEN = 100
-/** An entry of the audit that a token repeats within this time is not written again, if it is one of the last. */
-const AUDIT_MS = 60_000
-const AUDIT_ENTRIES = 20
 
 export interface Sizes {
   clients: number
@@ -38,7 +35,8 @@ export class Shop {
   readonly company: TestCompany
   /** Below all ids of clients and orders. */
   readonly base: number
-  private token = { text: '', id: 0, uses: REQUESTS_PER_TOKEN }
+  private token = ''
+  private requests = 0
   private serial = 0
 
   private constructor(company: TestCompany, base: number) {
@@ -63,66 +61,22 @@ export class Shop {
     return this.serial++
   }
 
-  /** Sends a request. What it writes to the audit is `entry`. */
-  async call(method: string, path: string, body?: unknown, entry?: (response: ApiResponse) => [string, string]) {
-    if (this.token.uses >= REQUESTS_PER_TOKEN) await this.changeToken()
-    this.token.uses++
-    const sentAt = Date.now()
-    const response = await call(this.token.text, method, path, body)
-    if (entry && response.status === 200) await this.record(sentAt, ...entry(response))
-    return response
-  }
-
-  private async record(sentAt: number, action: string, entity_id: string): Promise<void> {
-    const { apiLog } = this.model
-    const entry = { action, entity_id, token_id: this.token.id }
-    const isSame = (each: typeof entry) =>
-      Object.entries(entry).every(([name, value]) => Reflect.get(each, name) === value)
-    const known = apiLog.slice(-AUDIT_ENTRIES).findLast(isSame)
-    const doneAt = Date.now()
-    if (known && doneAt - known.sentAt < AUDIT_MS) return
-    // About a minute after it, only the database knows.
-    const isNew = !known || sentAt - known.doneAt > AUDIT_MS || (await this.isRecorded(sentAt, action, entity_id))
-    if (isNew) apiLog.push({ ...entry, sentAt, doneAt })
-  }
-
-  private async isRecorded(since: number, action: string, entityId: string): Promise<boolean> {
-    const where = 'company_id = ? AND token_id = ? AND action = ? AND entity_id = ? AND at >= ?'
-    const values = [this.id, this.token.id, action, entityId, since]
-    return (await sqlIn(this.company.home, `SELECT 1 FROM audit_log WHERE ${where}`, ...values)).length > 0
-  }
-
-  /** Revokes the token and makes another, as nobody's request does: the administration's have entries. */
-  private async changeToken(): Promise<void> {
-    const { tokens } = this.model
-    const old = tokens.find(({ id }) => id === this.token.id)
-    if (old) {
-      old.state = 'revoked'
-      await sql('UPDATE api_tokens SET revoked_at = 1 WHERE company_id = ? AND id = ?', this.id, old.id)
-    }
-    const text = await mintToken(this.id)
-    const [row] = await sql<{ id: number }>('SELECT max(id) AS id FROM api_tokens WHERE company_id = ?', this.id)
-    this.token = { text, id: row?.id ?? 0, uses: 0 }
-    tokens.push({ id: this.token.id, name: 'test', state: 'active' })
+  /** Sends a request, with another token before one has sent too many. */
+  async call(method: string, path: string, body?: unknown): Promise<ApiResponse> {
+    if (this.requests++ % REQUESTS_PER_TOKEN === 0) this.token = await mintToken(this.id)
+    return call(this.token, method, path, body)
   }
 
   private async fill(sizes: Sizes): Promise<void> {
     const { id, base, model } = this
     const { home } = this.company
     await sqlIn(home, 'DELETE FROM order_statuses WHERE company_id = ?', id)
-    await sqlIn(
-      home,
-      `UPDATE companies SET last_client_id = ?2, last_order_id = ?2, last_invoice_id = 0, deliveries_paused = 1 WHERE id = ?1`,
-      id,
-      base,
-    )
+    const given = 'UPDATE companies SET last_client_id = ?2, last_order_id = ?2, last_invoice_id = 0 WHERE id = ?1'
+    await sqlIn(home, given, id, base)
     await this.insert(
       'order_statuses',
       STATUSES.map((each) => ({ id: each, title: `Status ${each}`, position: each, is_default: each === 2 ? 1 : 0 })),
     )
-    const [first] = await sql<{ id: number }>('SELECT max(id) AS id FROM api_tokens WHERE company_id = ?', id)
-    model.tokens.push({ id: first?.id ?? 0, name: 'test', state: 'active' })
-
     const clients = Array.from({ length: sizes.clients }, (_, index) => clientOf(base, index + 1))
     await this.insert('clients', clients.map(columnsOfClient))
     for (const client of clients) {

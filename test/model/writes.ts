@@ -1,6 +1,5 @@
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
-import type { ApiResponse } from '../support/app.ts'
 import type { Choice, Kind } from './choice.ts'
 import { addChange, addStatusChange, type Client, type Order, type Thread } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
@@ -23,9 +22,6 @@ const nameOf = (shop: Shop, choice: Choice) =>
 
 /* Clients */
 
-const clientEntry = (action: string) => (response: ApiResponse) =>
-  [action, String(response.body.client.id)] as [string, string]
-
 function clientFields(shop: Shop, choice: Choice) {
   return {
     ...(choice.oneIn(2) && { first_name: choice.pick([null, 'Ινές', 'Ñuño', '王']) }),
@@ -38,7 +34,7 @@ function clientFields(shop: Shop, choice: Choice) {
 
 async function createClient(shop: Shop, choice: Choice): Promise<void> {
   const sent = { company_name: nameOf(shop, choice), ...clientFields(shop, choice) }
-  const { client: row } = await send(shop, 'POST', '/clients', sent, clientEntry('client.create'))
+  const { client: row } = await send(shop, 'POST', '/clients', sent)
   const known = Math.max(shop.base, ...shop.model.clients.keys())
   expect(row.id).toBe(known + 1)
   const none = { first_name: null, last_name: null, email: null, phone: null, external_id: null }
@@ -48,8 +44,7 @@ async function createClient(shop: Shop, choice: Choice): Promise<void> {
 }
 
 async function patchClient(shop: Shop, client: Client, sent: Partial<Client>): Promise<void> {
-  const entry = clientEntry(sent.deleted ? 'client.delete' : 'client.update')
-  const { client: row } = await send(shop, 'PATCH', `/clients/${client.id}`, sent, entry)
+  const { client: row } = await send(shop, 'PATCH', `/clients/${client.id}`, sent)
   Object.assign(client, sent, { version: client.version + 1, ...timesOf(row) })
   expect(row.version).toBe(client.version)
   addChange(shop.model, 'clients', client, false)
@@ -74,9 +69,6 @@ const isLive = ({ deleted }: { deleted: boolean }) => !deleted
 const liveClients = (shop: Shop) => [...shop.model.clients.values()].filter(isLive)
 const liveOrders = (shop: Shop) => [...shop.model.orders.values()].filter(isLive)
 
-const orderEntry = (action: string) => (response: ApiResponse) =>
-  [action, String(response.body.project.id)] as [string, string]
-
 function orderFields(shop: Shop, choice: Choice) {
   return {
     ...(choice.oneIn(2) && { status_id: choice.pick(STATUSES) }),
@@ -89,7 +81,7 @@ async function createOrder(shop: Shop, choice: Choice): Promise<void> {
   const client_id = choice.pick(liveClients(shop)).id
   const { status_id = 2, external_id = null, ...rest } = orderFields(shop, choice)
   const sent = { title: nameOf(shop, choice), client_id, status_id, external_id, ...rest }
-  const { project, invoice } = await send(shop, 'POST', '/orders', sent, orderEntry('order.create'))
+  const { project, invoice } = await send(shop, 'POST', '/orders', sent)
   expect(project.id).toBe(Math.max(shop.base, ...orders.keys()) + 1)
   const { id, created_date } = project
   const order: Order = {
@@ -110,7 +102,7 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
     ...(choice.oneIn(2) && { title: nameOf(shop, choice) }),
   }
   const body = { title: order.title, ...sent, ...(status_id !== undefined && { status_id }) }
-  const { project } = await send(shop, 'PATCH', `/orders/${order.id}`, body, orderEntry('order.update'))
+  const { project } = await send(shop, 'PATCH', `/orders/${order.id}`, body)
   const status = status_id === undefined ? {} : { order_status_id: status_id }
   const { order_status_id: oldStatus } = order
   Object.assign(order, sent, status, { version: order.version + 1, ...timesOf(project) })
@@ -121,7 +113,7 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
 
 async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {
   const order = choice.pick(liveOrders(shop))
-  const { project } = await send(shop, 'DELETE', `/orders/${order.id}`, undefined, orderEntry('order.delete'))
+  const { project } = await send(shop, 'DELETE', `/orders/${order.id}`)
   Object.assign(order, { deleted: true, version: order.version + 1, ...timesOf(project) })
   addChange(shop.model, 'orders', order, false)
 }
@@ -138,10 +130,7 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
   const message_count = isSame ? known.message_count : choice.below(3)
   const messages = Array.from({ length: message_count }, (_, at) => ({ id: `m${at}` }))
   const sent = { account_email, subject: `Thread ${shop.next()}`, messages, labels: [label] }
-  // Texts alone are no new content, and have no entry of their own unless they restore the thread.
-  const entry = ({ body }: ApiResponse): [string, string] => ['email_thread.write', body.email_thread.id]
-  const path = `/mail/email-threads/${legacy_thread_id}`
-  const { email_thread: row } = await send(shop, 'PUT', path, sent, isSame && !known.deleted ? undefined : entry)
+  const { email_thread: row } = await send(shop, 'PUT', `/mail/email-threads/${legacy_thread_id}`, sent)
   const thread: Thread = {
     ...{ id: known?.id ?? row.id, account_email, legacy_thread_id, subject: sent.subject },
     ...{ message_count, label, deleted: false, revision: (known?.revision ?? 0) + 1 },
@@ -155,7 +144,7 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
 async function deleteThread(shop: Shop, choice: Choice): Promise<void> {
   const thread = choice.pick([...shop.model.threads.values()].filter(isLive))
   const path = `/mail/email-threads/${thread.legacy_thread_id}?account_email=${thread.account_email}`
-  const { email_thread: row } = await send(shop, 'DELETE', path, undefined, () => ['email_thread.delete', thread.id])
+  const { email_thread: row } = await send(shop, 'DELETE', path)
   Object.assign(thread, { deleted: true, revision: thread.revision + 1, ...timesOf(row) })
   addChange(shop.model, 'email_threads', thread, false)
 }
@@ -170,8 +159,7 @@ async function putContext(shop: Shop, choice: Choice): Promise<void> {
   const client_id = choice.maybe(some(liveClients(shop))) ?? null
   const elements = (ids: number[]) => ids.map((id) => ({ id }))
   const body = { client_id, clients_data: elements(clients), orders_data: elements(orders) }
-  const entry = (): [string, string] => ['thread_context.write', legacy_thread_id]
-  await send(shop, 'PUT', `/mail/threads/${legacy_thread_id}`, body, entry)
+  await send(shop, 'PUT', `/mail/threads/${legacy_thread_id}`, body)
   const thread_id = known?.thread_id ?? legacy_thread_id
   contexts.set(legacy_thread_id, { thread_id, legacy_thread_id, client_id, clients, orders })
 }
@@ -179,8 +167,7 @@ async function putContext(shop: Shop, choice: Choice): Promise<void> {
 async function deleteContext(shop: Shop, choice: Choice): Promise<void> {
   const legacyId = choice.maybe([...shop.model.contexts.keys()], 1)
   if (legacyId === undefined) return
-  const entry = (): [string, string] => ['thread_context.delete', legacyId]
-  await send(shop, 'DELETE', `/mail/threads/${legacyId}`, undefined, entry)
+  await send(shop, 'DELETE', `/mail/threads/${legacyId}`)
   shop.model.contexts.delete(legacyId)
 }
 
@@ -197,8 +184,7 @@ async function changeFiles(shop: Shop, choice: Choice): Promise<void> {
   const own = [...files.keys()].filter((key) => key.startsWith(prefix))
   const doomed = choice.maybe(own)
   if (doomed !== undefined && !order.deleted) {
-    const path = `/orders/${order.id}/files?path=${encodeURIComponent(doomed)}`
-    await send(shop, 'DELETE', path, undefined, () => ['file.delete', doomed])
+    await send(shop, 'DELETE', `/orders/${order.id}/files?path=${encodeURIComponent(doomed)}`)
     files.delete(doomed)
   } else {
     const folder = choice.pick(['email/t1/', 'email/t12/', ''])

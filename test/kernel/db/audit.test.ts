@@ -2,7 +2,8 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { collectAdminEntries } from '../../../src/kernel/db/audit.ts'
 import { createOrder, mintShop, type Shop } from '../../resources/orders/support.ts'
-import { sql, sqlIn } from '../../support/app.ts'
+import { mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
 
 async function rowsOf(shop: Shop, action: string): Promise<{ entity_id: string; request_id: string }[]> {
@@ -14,6 +15,36 @@ async function rowsOf(shop: Shop, action: string): Promise<{ entity_id: string; 
 }
 
 describe('the audit log', () => {
+  it('has an entry of each change by a token', async () => {
+    const { id: company_id, call } = await mintCompany()
+    const client_id: number = (await call('POST', '/clients', { company_name: 'a' })).body.client.id
+    const { project, invoice } = (await call('POST', '/orders', { title: 'a', client_id })).body
+    const payment = await insert('payments', { company_id, id: 7, invoice_id: invoice.id, amount_cents: 100 })
+    const file = `orders/${company_id}/${project.id}/x.png`
+    await env.FILES.put(file, 'x')
+    const thread = { account_email: 'a@x.example', messages: [{ id: '1' }] }
+    const changes: [entry: string, method: string, path: string, body?: object][] = [
+      ['client.update', 'PATCH', `/clients/${client_id}`, { phone: '1' }],
+      ['client.write', 'PUT', '/clients/by-external-id/b', { company_name: 'b' }],
+      ['order.update', 'PATCH', `/orders/${project.id}`, { title: 'b' }],
+      ['order.write', 'PUT', '/orders/by-external-id/c', { title: 'c', client_id }],
+      ['payment.create', 'POST', `/orders/${project.id}/payments`, { amount: 1 }],
+      ['payment.update', 'PATCH', `/orders/${project.id}/payments/${payment}`, { amount: 2 }],
+      ['payment.delete', 'DELETE', `/orders/${project.id}/payments/${payment}`],
+      ['thread_context.write', 'PUT', '/mail/threads/t', { client_id }],
+      ['thread_context.delete', 'DELETE', '/mail/threads/t'],
+      ['file.delete', 'DELETE', `/orders/${project.id}/files?path=${file}`],
+      ['order.delete', 'DELETE', `/orders/${project.id}`],
+      ['client.delete', 'DELETE', `/clients/${client_id}`],
+      ['email_thread.write', 'PUT', '/mail/email-threads/t', thread],
+      ['email_thread.delete', 'DELETE', '/mail/email-threads/t?account_email=a@x.example'],
+    ]
+    for (const [, method, path, body] of changes) expect((await call(method, path, body)).status, path).toBe(200)
+    const entries = await sql('SELECT action FROM audit_log WHERE company_id = ? ORDER BY id', company_id)
+    const expected = ['client.create', 'order.create', ...changes.map(([action]) => action)]
+    expect(entries).toEqual(expected.map((action) => ({ action })))
+  })
+
   it('records a change that is repeated within a minute once, with the first request', async () => {
     const shop = await mintShop()
     const { project } = await createOrder(shop)
