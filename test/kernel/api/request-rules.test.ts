@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
-import { issuesOf, mintCompany, send } from '../../support/app.ts'
+import { issuesOf, mintCompany, request, send } from '../../support/app.ts'
 import { endpoints, exampleOf } from '../../support/endpoints.ts'
 
 const company = await mintCompany()
@@ -8,18 +8,15 @@ const company = await mintCompany()
 const withBody = endpoints.filter(([, { body }]) => body !== undefined)
 
 describe.each(endpoints)('%s', (_, contract) => {
-  it('refuses unknown query parameters by their names', async () => {
-    const { path, body } = exampleOf(contract)
-    const more = `${path.includes('?') ? '&' : '?'}x=1&company_id=2`
-    const result = await company.call(contract.method, path + more, body)
-    expect(issuesOf(result).sort()).toEqual(['company_id', 'x'])
-  })
+  const { path, body } = exampleOf(contract)
+  const sendWith = (more: string) =>
+    company.call(contract.method, `${path}${path.includes('?') ? '&' : '?'}${more}`, body)
 
-  it('refuses a query parameter without a name', async () => {
-    const { path, body } = exampleOf(contract)
-    const result = await company.call(contract.method, `${path}${path.includes('?') ? '&' : '?'}=1`, body)
-    expect(result.status).toBe(400)
-    expect(result.body.error.details.issues).toEqual([{ path: 'query', message: 'must have a name before each =' }])
+  it('refuses unknown query parameters by their names, and one without a name', async () => {
+    expect(issuesOf(await sendWith('x=1&company_id=2')).sort()).toEqual(['company_id', 'x'])
+    const unnamed = await sendWith('=1')
+    expect(issuesOf(unnamed)).toEqual(['query'])
+    expect(unnamed.body.error.details.issues[0].message).toBe('must have a name before each =')
   })
 })
 
@@ -31,14 +28,8 @@ it.each([
   ...withBody.slice(0, 1).flatMap(([name, contract]) => CODINGS.map((coding) => [coding, name, contract] as const)),
 ])('a body with Content-Encoding: %s is refused by %s', async (coding, _, contract) => {
   const { path, body } = exampleOf(contract)
-  const headers = { authorization: `Bearer ${company.token}`, 'content-type': 'application/json' }
-  const result = await send(
-    new Request(`https://api.test/api/v1${path}`, {
-      method: contract.method,
-      headers: { ...headers, 'content-encoding': coding },
-      body: gzipSync(JSON.stringify(body)),
-    }),
-  )
+  const made = request(company.token, contract.method, path, body, { 'content-encoding': coding })
+  const result = await send(new Request(made, { body: gzipSync(JSON.stringify(body)) }))
   expect(result.status).toBe(415)
   expect(result.body.error.message).toContain('without Content-Encoding')
   expect(result.headers.get('accept-encoding')).toBe('identity')
@@ -91,12 +82,7 @@ describe('a plus sign in a query', () => {
   it('that form decoding made a space finds the client', async () => {
     const { body } = await company.call('POST', '/clients', { company_name: 'Ines', email })
     const { id } = body.client
-    for (const query of [
-      'ines+crm@x.example',
-      'ines%2Bcrm@x.example',
-      'ines%20crm@x.example',
-      'ines+crm@x.example%20',
-    ]) {
+    for (const query of [email, 'ines%2Bcrm@x.example', 'ines%20crm@x.example', `${email}%20`]) {
       const result = await company.call('GET', `/clients/0?email=${query}`)
       expect(result.body.client?.id, query).toBe(id)
     }
@@ -143,9 +129,8 @@ describe('a response with an ETag', () => {
     expect(first.headers.get('vary')).toBe('Accept-Encoding')
     const etag = first.headers.get('etag') ?? ''
     for (const known of [etag, `W/${etag}`]) {
-      const again = await company.call('GET', url, undefined, { 'if-none-match': known })
-      expect(again.status).toBe(304)
-      expect(again.headers.get('vary')).toBe('Accept-Encoding')
+      const { status, headers } = await company.call('GET', url, undefined, { 'if-none-match': known })
+      expect([status, headers.get('vary')]).toEqual([304, 'Accept-Encoding'])
     }
   })
 })
