@@ -26,6 +26,8 @@ export async function callEveryOperation(api: Api, task: Task): Promise<string[]
   ]
 }
 
+const BY_EXTERNAL_ID = '/clients/by-external-id/{external_id}'
+
 async function workOnClients(api: Api): Promise<Schemas['Client']> {
   const query = { per_page: 5, q: 'a', updated_since: '2020-01-01T00:00:00Z', deleted: 'include', sort: '-id' } as const
   const first = await take(api.GET('/clients', { params: { query: { ...query, page: 1 } } }))
@@ -54,16 +56,10 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
   if (repeated.id !== created.id) throw new Error('The client was created twice.')
 
   const byExternalId = { external_id }
-  const put = await take(
-    api.PUT('/clients/by-external-id/{external_id}', {
-      params: { path: byExternalId, header: { 'If-Match': tagOf(created) } },
-      body: { ...whole, tax_exempt: false },
-    }),
-  )
-  const only = await api.PUT('/clients/by-external-id/{external_id}', {
-    params: { path: byExternalId, header: { 'If-None-Match': '*' } },
-    body: whole,
-  })
+  const current = { path: byExternalId, header: { 'If-Match': tagOf(created) } }
+  const put = await take(api.PUT(BY_EXTERNAL_ID, { params: current, body: { ...whole, tax_exempt: false } }))
+  const absent = { path: byExternalId, header: { 'If-None-Match': '*' } }
+  const only = await api.PUT(BY_EXTERNAL_ID, { params: absent, body: whole })
   if (only.response.status !== 412) throw new Error('A creation replaced the client.')
   const byEmail = { path: { id: 'by-email' }, query: { email: created.email ?? '' } }
   const header = { 'If-Match': tagOf(put.client), 'Idempotency-Key': newKey() }
@@ -76,9 +72,7 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
   const read = await api.GET('/clients/{id}', { params: byEmail })
   const unchanged = { 'If-None-Match': etagOf(read) }
   const again = await api.GET('/clients/{id}', { params: { ...byEmail, header: unchanged } })
-  const same = await api.GET('/clients/by-external-id/{external_id}', {
-    params: { path: byExternalId, header: unchanged },
-  })
+  const same = await api.GET(BY_EXTERNAL_ID, { params: { path: byExternalId, header: unchanged } })
   if (again.data || same.data) throw new Error('An unchanged client was sent again.')
   const found = await take(api.GET('/clients', { params: { query: { external_id } } }))
   const { client } = await take(read)

@@ -25,14 +25,8 @@ const GENERATORS: Record<string, (document: string) => string[]> = {
 }
 
 const COMPILER_OPTIONS = {
-  strict: true,
-  noEmit: true,
-  target: 'es2022',
-  lib: ['es2022', 'dom', 'dom.iterable'],
-  module: 'esnext',
-  moduleResolution: 'bundler',
-  skipLibCheck: true,
-  types: [],
+  ...{ strict: true, noEmit: true, skipLibCheck: true, types: [] },
+  ...{ target: 'es2022', lib: ['es2022', 'dom', 'dom.iterable'], module: 'esnext', moduleResolution: 'bundler' },
 }
 
 beforeAll(async () => {
@@ -69,10 +63,8 @@ async function generate(name: string, document: string): Promise<{ code: string;
   const folder = await mkdtemp(join(OUTPUT, 'client-'))
   const [script = '', ...options] = GENERATORS[name]?.(document) ?? []
   await run(process.execPath, [join(MODULES, script), ...options], { cwd: folder })
-  await writeFile(
-    join(folder, 'tsconfig.json'),
-    JSON.stringify({ compilerOptions: COMPILER_OPTIONS, include: ['**/*.ts'] }),
-  )
+  const config = { compilerOptions: COMPILER_OPTIONS, include: ['**/*.ts'] }
+  await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
   const tsc = join(MODULES, 'typescript/bin/tsc')
   const errors = await run(process.execPath, [tsc, '-p', folder, '--pretty', 'false'], { cwd: folder }).then(
     ({ stdout }) => stdout,

@@ -25,9 +25,8 @@ async function createOrder(company: TestCompany, clientId: number, title = 'Orde
 
 const times = { created_at: 0, updated_at: 0 }
 
-async function seedClient({ id: company_id }: TestCompany, id: number): Promise<void> {
-  await insert('clients', { company_id, id, company_name: 'Seeded', company_name_key: 'SEEDED', ...times })
-}
+const seedClient = ({ id: company_id }: TestCompany, id: number) =>
+  insert('clients', { company_id, id, company_name: 'Seeded', company_name_key: 'SEEDED', ...times })
 
 /** A client, an order and an invoice under one id, as in a seed. */
 async function seed(company: TestCompany, id: number, number = '1500'): Promise<void> {
@@ -75,12 +74,9 @@ describe('ids', () => {
         return [company.id, 'order', order]
       }),
     )
-    for (const company of companies) {
-      for (const [what, first] of [
-        ['client', 2],
-        ['order', 1],
-      ] as const) {
-        const ids = made.filter(([id, kind]) => id === company.id && kind === what).map(([, , id]) => Number(id))
+    for (const { id: companyId } of companies) {
+      for (const [what, first] of Object.entries({ client: 2, order: 1 })) {
+        const ids = made.filter(([id, kind]) => id === companyId && kind === what).map(([, , id]) => Number(id))
         expect(ids.sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, index) => first + index))
       }
     }

@@ -30,35 +30,22 @@ async function plansOf(path: string): Promise<{ text: string; steps: string[] }[
 
 it('a sorted page of orders of several statuses reads these alone', async () => {
   const statuses = [1, 2].map((each) => company.id * 100 + each)
-  const [page] = (await plansOf(`/orders?status=${statuses}&sort=-updated_at`)).filter(({ text }) =>
-    /page_id/.test(text),
-  )
-  expect(page?.steps.join('\n')).toContain('orders_of_status (company_id=? AND order_status_id=?)')
-  expect(page?.steps.join('\n')).not.toContain('orders_of_status (company_id=?)')
+  const plans = await plansOf(`/orders?status=${statuses}&sort=-updated_at`)
+  const steps = plans.find(({ text }) => /page_id/.test(text))?.steps.join('\n')
+  expect(steps).toContain('orders_of_status (company_id=? AND order_status_id=?)')
+  expect(steps).not.toContain('orders_of_status (company_id=?)')
 })
 
 describe('the total', () => {
   it.each([
-    [
-      'orders of a status',
-      () => `/orders?status=${company.id * 100 + 1}`,
-      'orders_of_status (company_id=? AND order_status_id=?)',
-    ],
-    [
-      'orders of several',
-      () => `/orders?status=${company.id * 100 + 1},${company.id * 100 + 2}`,
-      'orders_of_status (company_id=? AND order_status_id=?)',
-    ],
-    ['orders of a client', () => `/orders?client_id=1`, 'orders_of_client (company_id=? AND client_id=?)'],
-    ['orders since a day', () => '/orders?from=2026-01-01', 'orders_live (company_id=? AND created_date>?)'],
-    [
-      'clients that were changed',
-      () => '/clients?updated_since=2026-01-01T00:00:00Z',
-      'clients_live_updated (company_id=? AND updated_at>?)',
-    ],
-    ['deleted clients', () => '/clients?deleted=only', 'clients_deleted (company_id=?)'],
-  ])('of %s reads an index alone', async (_, path, step) => {
-    const totals = (await plansOf(path())).filter(({ text }) => /count\(\*\) FROM (clients|orders) /.test(text))
+    [`/orders?status=${company.id * 100 + 1}`, 'orders_of_status (company_id=? AND order_status_id=?)'],
+    [`/orders?status=${company.id * 100 + 1},2`, 'orders_of_status (company_id=? AND order_status_id=?)'],
+    ['/orders?client_id=1', 'orders_of_client (company_id=? AND client_id=?)'],
+    ['/orders?from=2026-01-01', 'orders_live (company_id=? AND created_date>?)'],
+    ['/clients?updated_since=2026-01-01T00:00:00Z', 'clients_live_updated (company_id=? AND updated_at>?)'],
+    ['/clients?deleted=only', 'clients_deleted (company_id=?)'],
+  ])('of %s reads an index alone', async (path, step) => {
+    const totals = (await plansOf(path)).filter(({ text }) => /count\(\*\) FROM (clients|orders) /.test(text))
     expect(totals).toHaveLength(1)
     expect(totals[0]?.steps.join('\n')).toContain(`USING COVERING INDEX ${step}`)
   })

@@ -43,11 +43,13 @@ const addEntry = (company_id: number, id = 1) =>
 const entriesOf = (companyId: number) => sql('SELECT id FROM audit_log WHERE company_id = ?', companyId)
 
 /** Adds rows of a company, in which `i` counts from 1. @param columns of the table, and what is selected for them */
-const addRows = (companyId: number, rows: number, columns: string) =>
-  sql(
-    `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2) INSERT INTO ${columns} FROM n`,
-    ...[companyId, rows],
-  )
+function addRows(companyId: number, rows: number, columns: string) {
+  const numbers = 'WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < ?2)'
+  return sql(`${numbers} INSERT INTO ${columns} FROM n`, companyId, rows)
+}
+/** What is inserted into the audit log at a time. */
+const entriesAt = (at: string) =>
+  `audit_log (company_id, id, token_id, request_id, action, entity_id, at) SELECT ?1, i, 1, 'r', 'x', i, ${at}`
 
 /** Gives a company the order 1. */
 async function addOrder(companyId: number): Promise<void> {
@@ -61,11 +63,7 @@ describe('the removal of old rows', () => {
     const { id } = await mintCompany()
     // What 10 tokens write in 5 minutes with 300 requests a minute each.
     const written = 10 * 5 * 300
-    await addRows(
-      ...[id, written + 10],
-      `audit_log (company_id, id, token_id, request_id, action, entity_id, at)
-       SELECT ?1, i, 1, 'r', 'x', i, ${NOW - 90 * DAY_MS - 1} + (i > ?2 - 10)`,
-    )
+    await addRows(id, written + 10, entriesAt(`${NOW - 90 * DAY_MS - 1} + (i > ?2 - 10)`))
     await removeExpiredRows(openDatabase(env.DB), NOW)
     expect(await entriesOf(id)).toHaveLength(10)
   })
@@ -97,20 +95,15 @@ describe('the removal of old rows', () => {
   /** Gives a company so many idempotent results and delivered accounting events, which have expired. */
   async function expire({ id }: TestCompany, rows: number): Promise<void> {
     await addOrder(id)
-    for (const columns of [
-      "idempotency_keys (company_id, token_id, key, fingerprint, result, created_at) SELECT ?1, 1, i, 'f', '[]', 0",
-      `accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)
-       SELECT ?1, 1, 'update', 'done', 0, 0, 0`,
-    ]) {
-      await addRows(id, rows, columns)
-    }
+    const results = 'idempotency_keys (company_id, token_id, key, fingerprint, result, created_at)'
+    const events = 'accounting_outbox (company_id, order_id, operation, state, next_attempt_at, created_at, updated_at)'
+    await addRows(id, rows, `${results} SELECT ?1, 1, i, 'f', '[]', 0`)
+    await addRows(id, rows, `${events} SELECT ?1, 1, 'update', 'done', 0, 0, 0`)
   }
 
-  const expiredOf = async ({ id }: TestCompany) => {
-    const counts = ['idempotency_keys', 'accounting_outbox'].map(async (table) => {
-      return (await sql<{ n: number }>(`SELECT count(*) AS n FROM ${table} WHERE company_id = ?`, id))[0]?.n
-    })
-    return Promise.all(counts)
+  async function expiredOf({ id }: TestCompany) {
+    const count = (table: string) => `(SELECT count(*) FROM ${table} WHERE company_id = ?1)`
+    return Object.values((await sql(`SELECT ${count('idempotency_keys')}, ${count('accounting_outbox')}`, id))[0] ?? {})
   }
 
   it.each(['read_only', 'moved', 'writable'])(
@@ -132,13 +125,9 @@ describe('the removal of old rows', () => {
 
   it('reads few rows of a company that has none to remove, where SQLite has no statistics', async () => {
     const addBoth = async (companyId: number, rows: number, at: number) => {
-      for (const columns of [
-        `audit_log (company_id, id, token_id, request_id, action, entity_id, at) SELECT ?1, i, 1, 'r', 'x', i, ${at}`,
-        `changes (company_id, sequence, type, entity_id, operation, version, at)
-         SELECT ?1, i, 'clients', i, 'update', 1, ${at}`,
-      ]) {
-        await addRows(companyId, rows, columns)
-      }
+      const feed = 'changes (company_id, sequence, type, entity_id, operation, version, at)'
+      await addRows(companyId, rows, entriesAt(`${at}`))
+      await addRows(companyId, rows, `${feed} SELECT ?1, i, 'clients', i, 'update', 1, ${at}`)
     }
     const measure = async () => {
       await removeExpiredRows(openDatabase(env.DB), NOW)
