@@ -11,17 +11,10 @@ import { fillCompany, makeIds } from '../../support/two-companies.ts'
  */
 
 // The first of its database, whose rows no filter of another company may show.
-await fillCompany(
-  'LOOKALIKE',
-  makeIds((n) => 900_000 + n, 'filters'),
-  'DB',
-)
-const company = await fillCompany(
-  'FILTERED',
-  makeIds((n) => 900_000 + n, 'filters'),
-  'DB',
-)
-const { id: company_id, ids } = company
+const ids = makeIds((n) => 900_000 + n, 'filters')
+await fillCompany('LOOKALIKE', ids)
+const company = await fillCompany('FILTERED', ids)
+const { id: company_id } = company
 const created = await company.call('POST', '/orders', { title: 'Deleted', client_id: ids.client })
 const deletedOrder: number = created.body.project.id
 await company.call('DELETE', `/orders/${deletedOrder}`)
@@ -55,11 +48,7 @@ const LISTS: Record<string, List> = {
   listChanges: { values: { types: 'email_threads', start: 'latest', expand: 'object' } },
   readOrder: { path: `/orders/${deletedOrder}`, base: { deleted: 'include' }, values: { deleted: 'exclude' } },
   searchProducts: { base: { q: 'text' }, values: { q: 'nothing', include: 'lines' } },
-  readProduct: {
-    path: '/products/invoice_item',
-    base: { id: ids.item },
-    values: { id: 1 },
-  },
+  readProduct: { path: '/products/invoice_item', base: { id: ids.item }, values: { id: 1 } },
   listEmailThreads: {
     base: { account_email: ids.mailbox },
     values: { account_email: 'other@mail.example', deleted: 'only', updated_since: FUTURE },
@@ -98,10 +87,7 @@ async function send({ path }: Contract, list: List, query: Record<string, Value>
   const search = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, `${value}`]))
   const target = `${list.path ?? path.replace('{company_id}', `${company.id}`)}?${search}`
   const { status, body } = await (isAdmin ? adminCall('GET', target) : company.call('GET', target))
-  return {
-    status,
-    body: JSON.stringify(body, (key, value) => (key === 'request_id' || key === 'next_cursor' ? '' : value)),
-  }
+  return { status, body: JSON.stringify(body, (key, value) => (/^(request_id|next_cursor)$/.test(key) ? '' : value)) }
 }
 
 describe.each([
@@ -130,7 +116,6 @@ describe.each([
     expect(without.status, without.body).toBe(200)
     const response = await send(contract, list, { ...list.base, [name]: value }, isAdmin)
     expect(response, title).not.toEqual(without)
-    expect(response.status, response.body).toBeLessThan(500)
-    expect(response.status, response.body).not.toBe(400)
+    expect(response.status, response.body).toBeOneOf([200, 404])
   })
 })

@@ -54,20 +54,12 @@ const made = [
   }),
 ]
 
+const example = { params: { id: '1' }, response: { badge: { id: 1, company_name: 'Harbor' } } }
 const documentation: Record<string, Documentation> = {
-  readBadge: {
-    summary: 'Read a badge',
-    description: 'Reads a badge.',
-    example: { params: { id: '1' }, response: { badge: { id: 1, company_name: 'Harbor' } } },
-  },
+  readBadge: { summary: 'Read a badge', description: 'Reads a badge.', example },
   renameBadge: {
-    summary: 'Rename a badge',
-    description: 'Renames a badge.',
-    example: {
-      params: { id: '1' },
-      body: { company_name: 'Harbor' },
-      response: { badge: { id: 1, company_name: 'Harbor' } },
-    },
+    ...{ summary: 'Rename a badge', description: 'Renames a badge.' },
+    example: { ...example, body: { company_name: 'Harbor' } },
   },
 }
 

@@ -49,8 +49,7 @@ const ALL = [
 
 describe('the budget of a request', () => {
   it('belongs to an operation of the API', () => {
-    const operations = new Set(contracts.map(({ operationId }) => operationId))
-    expect([...budgeted].filter((operation) => !operations.has(operation))).toEqual([])
+    expect(contracts.map(({ operationId }) => operationId)).toEqual(expect.arrayContaining([...budgeted]))
   })
 
   it('includes the price of a million requests', () => {
@@ -58,10 +57,8 @@ describe('the budget of a request', () => {
     expect(dollarsPerMillion(read)).toBeCloseTo(1.3)
     expect(dollarsPerMillion({ ...read, rowsRead: 0, rowsWritten: 2, objectCalls: 1 })).toBeCloseTo(2.45)
     expect(dollarsPerMillion({ ...read, rowsRead: 0, cacheReads: 1, cacheWrites: 1 })).toBeCloseTo(5.8)
-    const rows = formatBudgets().split('\n')
     const successful = BUDGETS.filter(({ status }) => !status || status.includes(200))
-    for (const { operation } of successful)
-      expect(rows.filter((row) => row.startsWith(`| ${operation} |`))).not.toEqual([])
+    for (const { operation } of successful) expect(formatBudgets()).toContain(`\n| ${operation} |`)
   })
 })
 

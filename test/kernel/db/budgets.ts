@@ -29,6 +29,7 @@ type More = Partial<Omit<Budget, 'operation' | 'name' | 'path' | 'rowsRead' | 'r
 type Row = [name: string, rowsRead: number, rowsWritten: number, path: string, more?: More]
 
 const MAILBOX = 'box@x.example'
+const PARTS = 'totals,client,invoice,invoice_items,payments,tax,order_status,artworks'
 const FIELDS = { first_name: 'A', last_name: 'B', email: 'n@x.example', phone: '5', tax_exempt: true }
 const ALL_OF_ORDER = { client_id: 1, status_id: 4, tax_id: 2, deadline: '2027-01-01', discount_amount: 5 }
 const WHOLE_ORDER = { title: 'New', ...ALL_OF_ORDER, invoice_items: [{ title: 'A' }], payments: [{ amount: 1 }] }
@@ -48,6 +49,8 @@ const NOISE = Array.from({ length: 2_000_000 }, (_, at) =>
 
 const threadOf = (text: string) => ({ body: { account_email: MAILBOX, subject: 's', messages: [{ text }] } })
 const NOT_FOUND: More = { status: [404] }
+const NOT_SET_UP: More = { status: [409], cacheReads: 1, waits: ['2 CACHE.getWithMetadata', '2 DB.batch'] }
+const OF_R2 = ['2 DB.batch', '3 DB.batch', '4 FILES.put', '5 DB.batch']
 /** A batch of many operations counts as several requests. */
 const OF_MANY = ['2 RATE_LIMITER.report', '3 DB.batch']
 /** Later reads of the token are as fresh. */
@@ -135,12 +138,7 @@ const ROWS: Record<string, Row[]> = {
     ['search, every order a hit', 20000, 0, '/orders?q=order', { objectCalls: 2 }],
     ['search for a client with 1 order', 21, 0, '/orders?q=club%204321'],
     ['with totals and clients', 240, 0, '/orders?expand=totals,client'],
-    [
-      'with every part',
-      580,
-      0,
-      '/orders?expand=totals,client,invoice,invoice_items,payments,tax,order_status,artworks',
-    ],
+    ['with every part', 580, 0, `/orders?expand=${PARTS}`],
     ['100 with lines and payments', 1430, 0, '/orders?per_page=100&expand=invoice_items,payments'],
   ],
   readOrder: [
@@ -189,13 +187,7 @@ const ROWS: Record<string, Row[]> = {
   ],
   readProduct: [
     ['invoice line', 3, 0, '/products/invoice_item?id=4321'],
-    [
-      'supplier that is not set up',
-      1,
-      0,
-      '/products/supplier_b?style=x',
-      { status: [409], cacheReads: 1, waits: ['2 CACHE.getWithMetadata', '2 DB.batch'] },
-    ],
+    ['supplier that is not set up', 1, 0, '/products/supplier_b?style=x', NOT_SET_UP],
   ],
   readThreadContext: [
     ['1 client and 2 orders', 15, 0, '/mail/threads/t4321'],
@@ -234,7 +226,7 @@ const ROWS: Record<string, Row[]> = {
       65,
       15,
       '/mail/email-threads/large',
-      { ...threadOf(NOISE), waits: ['2 DB.batch', '3 DB.batch', '4 FILES.put', '5 DB.batch'] },
+      { ...threadOf(NOISE), waits: OF_R2 },
     ],
     ['the same again', 14, 1, '/mail/email-threads/large', threadOf(NOISE)],
   ],

@@ -18,7 +18,11 @@ async function failureOf(text: string, ...params: unknown[]): Promise<unknown> {
 }
 
 const STATEMENTS: [string, unknown[], RegExp][] = [
-  ['INSERT INTO companies (name) VALUES (?)', [SECRET], /NOT NULL constraint failed: companies\.\w+.*SQLITE_CONSTRAINT/],
+  [
+    'INSERT INTO companies (name) VALUES (?)',
+    [SECRET],
+    /NOT NULL constraint failed: companies\.\w+.*SQLITE_CONSTRAINT/,
+  ],
   ['INSERT INTO members VALUES (-5, ?1, ?1, 0)', [SECRET], /CHECK constraint failed|FOREIGN KEY constraint failed/],
   ['SELECT * FROM clients_fts WHERE clients_fts MATCH ?', [`"${SECRET}`], /SQLITE_ERROR/],
   ['SELECT * FROM clients_fts WHERE clients_fts MATCH ?', [`a ${SECRET}' ) : SQLITE_X "`], /SQLITE_ERROR/],

@@ -1,6 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { sql } from '../../support/app.ts'
+import { mintCompany, sql, sqlIn } from '../../support/app.ts'
+import { insert } from '../../support/rows.ts'
 
 /** A migration that does one of these on purpose says so in a comment: `-- reviewed: …`. */
 const DANGERS: [string, RegExp][] = [
@@ -50,42 +51,24 @@ describe('a migration', () => {
 
 describe('the schema', () => {
   it('lets no row refer into another company', async () => {
-    await env.DB.batch([
-      env.DB.prepare(
-        `INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (1, 1001, 'a', 0, 0), (2, 1002, 'b', 0, 0)`,
-      ),
-      env.DB.prepare(
-        `INSERT INTO clients (company_id, id, company_name, company_name_key, created_at, updated_at) VALUES (1, 10, 'a', 'A', 0, 0)`,
-      ),
-    ])
-    const order = (company: number) =>
-      sql(
-        `INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at) VALUES (?, ?, 't', 10, '2026-01-01', 0, 0)`,
-        company,
-        company,
-      )
-    await order(1)
-    await expect(order(2)).rejects.toThrow(/FOREIGN KEY/)
-    await expect(sql('DELETE FROM clients WHERE company_id = 1')).rejects.toThrow(/FOREIGN KEY/)
+    const [{ id: company_id }, other] = [await mintCompany(), await mintCompany()]
+    const times = { created_at: 0, updated_at: 0 }
+    await insert('clients', { company_id, id: 10, company_name: 'a', company_name_key: 'A', ...times }, 'DB')
+    const order = (company_id: number) =>
+      insert('orders', { company_id, id: 1, title: 't', client_id: 10, created_date: '2026-01-01', ...times }, 'DB')
+    await order(company_id)
+    await expect(order(other.id)).rejects.toThrow(/FOREIGN KEY/)
+    await expect(sqlIn('DB', 'DELETE FROM clients WHERE company_id = ?', company_id)).rejects.toThrow(/FOREIGN KEY/)
   })
 
   it('has the company first in the key of every table that holds rows of companies', async () => {
     const tables = await sql<{ name: string; sql: string }>(
       `SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%company_id%'`,
     )
-    const others = tables
-      .filter(({ sql }) => !/PRIMARY KEY\(`company_id`|`company_id` integer PRIMARY KEY/.test(sql))
-      .map(({ name }) => name)
+    const others = tables.filter(({ sql }) => !/PRIMARY KEY\(`company_id`|`company_id` integer PRIMARY KEY/.test(sql))
     // These have a key of their own, and an index that begins with the company.
-    for (const name of others) {
-      const indexes = await sql(
-        'SELECT sql FROM sqlite_master WHERE tbl_name = ? AND type = ? AND sql LIKE ?',
-        name,
-        'index',
-        '%(`company_id`%',
-      )
-      expect(indexes.length, name).toBeGreaterThan(0)
-    }
+    const indexes = "SELECT sql FROM sqlite_master WHERE type = 'index' AND sql LIKE '%(`company_id`%' AND tbl_name = ?"
+    for (const { name } of others) expect(await sql(indexes, name), name).not.toEqual([])
     expect(others.length).toBeLessThan(tables.length / 2)
   })
 })
