@@ -85,22 +85,14 @@ export type Home = 'DB' | 'DB_TWO'
 /** Where each company is. */
 const homes = new Map<unknown, Home>()
 
-let minted = 0
-
-/** The second company that a file makes before its tests lives in the second database. */
-export function beginFile(): void {
-  minted = 0
-}
-
-/** Those of a test, whose order is random, live in the first one unless it says otherwise. */
-export function beginTest(): void {
-  minted = Number.POSITIVE_INFINITY
-}
+/**
+ * Counted of a file alone: the second company that it makes before its tests lives in the second database. Those of a test,
+ * whose order is random, live in the first one unless it says otherwise.
+ */
+export const minted = { count: 0 }
 
 /** The database of a company. */
-export function homeOf(companyId: unknown): Home {
-  return homes.get(companyId) ?? 'DB'
-}
+export const homeOf = (companyId: unknown): Home => homes.get(companyId) ?? 'DB'
 
 /** What only the directory has. */
 const OF_DIRECTORY = /\b(api_tokens|members|admin_log|moves)\b/
@@ -143,7 +135,7 @@ export async function mintCompany(
   options: { id?: number; permissions?: string[]; suspended?: boolean; home?: Home } = {},
 ): Promise<TestCompany> {
   const { id = freshId() } = options
-  const { home = ++minted === 2 || isFar ? 'DB_TWO' : 'DB' } = options
+  const { home = ++minted.count === 2 || isFar ? 'DB_TWO' : 'DB' } = options
   // A number that others may send, too, must not name a database.
   if (options.id === undefined) homes.set(id, home)
   const db = env[home]
@@ -184,12 +176,8 @@ export async function mintToken(
 ): Promise<string> {
   const token = randomToken()
   await sql(
-    'INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, expires_at) VALUES (?, ?, ?, ?, 0, ?)',
-    companyId,
-    await hashToken(token),
-    'test',
-    JSON.stringify(permissions),
-    expiresAt,
+    `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, expires_at) VALUES (?, ?, 'test', ?, 0, ?)`,
+    ...[companyId, hashToken(token), JSON.stringify(permissions), expiresAt],
   )
   return token
 }

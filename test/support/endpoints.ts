@@ -33,18 +33,14 @@ export function exampleOf(contract: Contract, params: Record<string, string> = {
   const { example } = documentationOf(contract)
   const all: Record<string, string> = { ...example.params, ...params }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
-  const query = new URLSearchParams(
-    Object.entries(example.query ?? {}).map(([name, value]): [string, string] => [name, String(value)]),
-  ).toString()
-  return { path: query === '' ? path : `${path}?${query}`, body: contract.body && example.body }
+  const values = Object.entries(example.query ?? {}).map(([name, value]) => [name, String(value)])
+  const query = values.length > 0 ? `?${new URLSearchParams(values)}` : ''
+  return { path: path + query, body: contract.body && example.body }
 }
 
 /** Each path once, with the methods that it knows. */
 export function methodsByPath(): Map<string, string[]> {
-  const result = new Map<string, string[]>()
-  for (const { path, method } of contracts) {
-    const methods = result.get(path) ?? []
-    result.set(path, [...methods, ...(method === 'GET' ? ['GET', 'HEAD'] : [method])])
-  }
-  return result
+  const byPath = Map.groupBy(contracts, ({ path }) => path)
+  const methodsOf = ({ method }: Contract) => (method === 'GET' ? ['GET', 'HEAD'] : [method])
+  return new Map([...byPath].map(([path, all]) => [path, all.flatMap(methodsOf)]))
 }

@@ -23,14 +23,12 @@ export function meterBindings(bindings: Env): { env: Env; take: () => Usage } {
     }
     return result
   })
-  return {
-    env: metered,
-    take: () => {
-      const taken = usage
-      usage = { ...NONE }
-      return taken
-    },
+  const take = () => {
+    const taken = usage
+    usage = { ...NONE }
+    return taken
   }
+  return { env: metered, take }
 }
 
 function metaOf(result: unknown): Partial<D1Meta> | undefined {

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, beforeEach, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/limits.ts'
-import { beginFile, beginTest, migrate, removeEverything } from './app.ts'
+import { migrate, minted, removeEverything } from './app.ts'
 import { captureLog } from './log.ts'
 import { resumeTime } from './time.ts'
 
@@ -10,8 +10,10 @@ const MAX_COMPANIES = 400
 
 // Run before each test file, since files may share a worker.
 captureLog()
-beginFile()
-beforeEach(beginTest)
+minted.count = 0
+beforeEach(() => {
+  minted.count = Number.POSITIVE_INFINITY
+})
 afterEach(resumeTime)
 // Files share an isolate: the companies of others, and how busy the machine is, must not slow or refuse a test's requests.
 beforeEach(() => void vi.spyOn(fairShare, 'isAlone').mockReturnValue(true))

@@ -8,15 +8,7 @@ export const TABLE_NAMES = Object.values(schema).flatMap((table) =>
 )
 
 /** Tables with the rows of a seed file, which an export has too. */
-export const SEEDED = [
-  'order_statuses',
-  'taxes',
-  'clients',
-  'orders',
-  'invoices',
-  'invoice_items',
-  'payments',
-  'artworks',
-  'catalog_items',
-  'thread_contexts',
-]
+export const SEEDED =
+  'order_statuses taxes clients orders invoices invoice_items payments artworks catalog_items thread_contexts'.split(
+    ' ',
+  )

@@ -2,7 +2,7 @@ import { beforeAll, expect, it } from 'vitest'
 import * as z from 'zod/mini'
 import type { app as api } from '../../src/app.ts'
 import type { Contract } from '../../src/kernel/api/contract.ts'
-import { type ApiResponse, mintToken, request, send as sendRequest, sql } from './app.ts'
+import { type ApiResponse, mintToken, request, send, sql } from './app.ts'
 import { dump, type FilledCompany, fillCompany, giveIntegrations, type Ids, makeIds, rowsOf } from './two-companies.ts'
 
 /** 200 and a list without elements. */
@@ -55,19 +55,10 @@ function isAccepted(contract: Contract, input: Input): boolean {
   })
 }
 
-async function send(
-  app: typeof api | undefined,
-  token: string,
-  contract: Contract,
-  input: Input,
-  headers?: Record<string, string>,
-): Promise<ApiResponse> {
-  const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) =>
-    encodeURIComponent(input.params?.[name] ?? ''),
-  )
-  const query = new URLSearchParams(input.query).toString()
-  const address = query === '' ? path : `${path}?${query}`
-  return sendRequest(request(token, contract.method, address, input.body, headers), app && { app })
+function requestOf({ method, path }: Contract, token: string, input: Input, headers?: Record<string, string>): Request {
+  const encoded = (_: string, name: string) => encodeURIComponent(input.params?.[name] ?? '')
+  const query = input.query ? `?${new URLSearchParams(input.query)}` : ''
+  return request(token, method, path.replaceAll(/\{(\w+)\}/g, encoded) + query, input.body, headers)
 }
 
 /** The response contains nothing of the other company. */
@@ -92,6 +83,8 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
   let a: FilledCompany
   let b: FilledCompany
   const dumpAll = () => dump([a.id, b.id])
+  const sendOf = (...input: [token: string, input: Input, headers?: Record<string, string>]) =>
+    send(requestOf(contract, ...input), app && { app })
 
   beforeAll(async () => {
     const from = 10_000 * nextRange++
@@ -110,7 +103,7 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
     let hasChanged = false
     for (const [kind, value] of Object.entries({ ...b.ids, company: b.id })) {
       const input = put(own(a.ids, a), place, value)
-      const result = await send(app, token, contract, input)
+      const result = await sendOf(token, input)
       const what = `${operationId} with ${kind} ${value} in ${place}`
       const refused = place.startsWith('params.') && contract.invalidParams !== 'invalid_request' ? 404 : 400
       const expected = isAccepted(contract, input) ? places?.[place] : refused
@@ -133,14 +126,14 @@ export function testTenancy(contract: Contract, decided: Decided, app?: typeof a
       const parts = [...(contract.body ? ['body'] : []), 'query']
       for (const part of isDeletion ? [] : parts) {
         const input = put(own(a.ids, a), `${part}.${name}`, b.id)
-        const result = await send(app, token, contract, input)
+        const result = await sendOf(token, input)
         expect(result.status, `${name} in the ${part}`).toBe(isAccepted(contract, input) ? 200 : 400)
         expectNothingOf(b, result, `${name} in the ${part}`)
       }
     }
     if (!isDeletion) {
       const headers = { 'x-company-id': String(b.id), 'x-tenant': String(b.id) }
-      const result = await send(app, token, contract, own(a.ids, a), headers)
+      const result = await sendOf(token, own(a.ids, a), headers)
       expect(result.status).toBe(200)
       expectNothingOf(b, result, 'a header')
     }

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { type Home, mintCompany, sql, sqlIn, type TestCompany } from './app.ts'
+import { type Home, mintCompany, sql, type TestCompany } from './app.ts'
 import { insertion } from './rows.ts'
 
 /** A company whose every text contains a marker that no other company may receive. */
@@ -68,9 +68,7 @@ export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): 
       client_data: JSON.stringify({ id: ids.client, name: text, company_id: company.id }),
       clients_data: JSON.stringify([{ id: ids.client, name: text }]),
       orders_data: JSON.stringify([{ id: ids.order, title: text }]),
-      selected_order_id: String(ids.order),
-      fetched_at: 0,
-      updated_at: 0,
+      ...{ selected_order_id: String(ids.order), fetched_at: 0, updated_at: 0 },
     }),
   ])
   await env.FILES.put(`orders/${company.id}/${ids.order}/email/${ids.thread}/${marker}.png`, marker)
@@ -83,13 +81,9 @@ export async function fillCompany(marker: string, ids: Ids, home: Home = 'DB'): 
 
 /** Integrations that would be noticed if they were used: their credentials cannot be read. */
 export async function giveIntegrations({ id, home }: FilledCompany): Promise<void> {
-  await sqlIn(
-    home,
-    `INSERT INTO integrations (company_id, kind, enabled, base_url, credentials, updated_at)
-     SELECT ?, value, 1, 'http://127.0.0.1:9', 'unreadable', 0
-     FROM json_each('["supplier_a", "supplier_b", "accounting_sync", "storage"]')`,
-    id,
-  )
+  const of = { company_id: id, enabled: 1, base_url: 'http://127.0.0.1:9', credentials: 'unreadable', updated_at: 0 }
+  const kinds = ['supplier_a', 'supplier_b', 'accounting_sync', 'storage']
+  await env[home].batch(kinds.map((kind) => insertion('integrations', { ...of, kind }, home)))
 }
 
 type Rows = Record<string, Record<string, unknown>[]>
@@ -128,9 +122,9 @@ function isOf(table: string, definition: string): string {
 
 /** The rows of one company. */
 export function rowsOf(all: Rows, companyId: number): Rows {
-  const isOwn = (table: string, row: Record<string, unknown>) =>
-    (table === 'companies' ? row.id : row.company_id) === companyId
-  return Object.fromEntries(
-    Object.entries(all).map(([table, rows]) => [table, rows.filter((row) => isOwn(table, row))]),
-  )
+  const own = Object.entries(all).map(([table, rows]) => {
+    const column = table === 'companies' ? 'id' : 'company_id'
+    return [table, rows.filter((row) => row[column] === companyId)]
+  })
+  return Object.fromEntries(own)
 }

@@ -63,17 +63,16 @@ export function wrapBindings(bindings: Env, around: Around): Env {
   /** Whatever is called on an object goes over the network. */
   function wrapStub(name: string, stub: unknown): unknown {
     if (typeof stub !== 'object' || stub === null) return stub
-    const callOf = (key: string | symbol) => {
+    const callOf = async (key: string | symbol, input: unknown[]) => {
       const member: unknown = Reflect.get(stub, key)
       if (typeof member !== 'function') throw new TypeError(`The object has no method ${String(key)}.`)
-      return (...input: unknown[]): unknown => Reflect.apply(member, stub, input)
+      return Reflect.apply(member, stub, input)
     }
-    return new Proxy(stub, {
-      get: (_, key) => {
-        if (key === 'then') return undefined
-        return (...input: unknown[]) => around(`${name}.${String(key)}`, async () => callOf(key)(...input), input)
-      },
-    })
+    const callAround =
+      (key: string | symbol) =>
+      (...input: unknown[]) =>
+        around(`${name}.${String(key)}`, () => callOf(key, input), input)
+    return new Proxy(stub, { get: (_, key) => (key === 'then' ? undefined : callAround(key)) })
   }
 
   const wrapped = Object.entries(bindings).map(([name, binding]) => [name, wrap(name, binding)])
@@ -97,15 +96,9 @@ export const breakCalls = (bindings: Env, names: RegExp, error: unknown): Env =>
 /** The same database, and the bookmarks, or `first-primary`, with which its sessions begin. */
 export function noteSessions(database: D1Database): { database: D1Database; sessions: string[] } {
   const sessions: string[] = []
-  const noting = new Proxy(database, {
-    get: (target, key) => {
-      const member: unknown = Reflect.get(target, key)
-      if (key !== 'withSession') return typeof member === 'function' ? member.bind(target) : member
-      return (start: string) => {
-        sessions.push(start)
-        return target.withSession(start)
-      }
-    },
+  const noting = replaceMethods(database, (key, call) => (start, ...rest) => {
+    if (key === 'withSession') sessions.push(String(start))
+    return call(start, ...rest)
   })
   return { database: noting, sessions }
 }
