@@ -58,7 +58,7 @@ async function workOnClients(api: Api): Promise<Schemas['Client']> {
   const byExternalId = { external_id }
   const current = { path: byExternalId, header: { 'If-Match': tagOf(created) } }
   const put = await take(api.PUT(BY_EXTERNAL_ID, { params: current, body: { ...whole, tax_exempt: false } }))
-  const absent = { path: byExternalId, header: { 'If-None-Match': '*' } }
+  const absent = { path: byExternalId, header: { 'If-None-Match': '*' } } as const
   const only = await api.PUT(BY_EXTERNAL_ID, { params: absent, body: whole })
   if (only.response.status !== 412) throw new Error('A creation replaced the client.')
   const byEmail = { path: { id: 'by-email' }, query: { email: created.email ?? '' } }

@@ -16,11 +16,9 @@ export const SORTS = ['id', '-id', 'created_at', '-created_at', ...BY_CHANGE] as
 const isoTime = (ms: number) => new Date(ms).toISOString()
 
 type Timed = { created_at: number; updated_at: number }
-const withTimes = <T extends Timed>(row: T) => ({
-  ...row,
-  created_at: isoTime(row.created_at),
-  updated_at: isoTime(row.updated_at),
-})
+const withTimes = <T extends Timed>(row: T) => {
+  return { ...row, created_at: isoTime(row.created_at), updated_at: isoTime(row.updated_at) }
+}
 
 /** Most rows have these: more than the 1,000 that a search gathers. */
 const COMMON = ['harbor', 'Regatta', '55510', 'r', 'ar'] as const
@@ -74,7 +72,8 @@ function openKeyset<R extends Client | Order>(
 ): Walk<R> {
   const { path, query, column, find, show, expand } = list
   // A row that was created after the first page has no place in an order by the time of its change.
-  const everyone = new Map(column === 'updated_at' ? allTimes(shop, path) : [])
+  const all: ReadonlyMap<number, Client | Order> = path === '/clients' ? shop.model.clients : shop.model.orders
+  const everyone = new Map(Array.from(all.values(), ({ id, updated_at }) => [id, updated_at]))
   const placeOf = (row: R): number | string => {
     if (column === 'updated_at') return everyone.get(row.id) ?? 0
     return column === 'created_date' ? ('created_date' in row ? row.created_date : '') : row[column]
@@ -90,17 +89,9 @@ function openKeyset<R extends Client | Order>(
   })
 }
 
-function allTimes(shop: Shop, path: string): [number, number][] {
-  const rows = path === '/clients' ? shop.model.clients : shop.model.orders
-  return [...rows.values()].map(({ id, updated_at }) => [id, updated_at])
-}
-
 function wireOf({ updated_since, status, ...query }: ListQuery) {
-  return {
-    ...query,
-    ...(updated_since !== undefined && { updated_since: isoTime(updated_since) }),
-    ...(status && { status: status.join() }),
-  }
+  const since = updated_since === undefined ? undefined : isoTime(updated_since)
+  return { ...query, updated_since: since, status: status?.join() }
 }
 
 function listClients(shop: Shop, choice: Choice, shops: readonly Shop[]) {

@@ -1,7 +1,16 @@
 import { digitsOf, fold } from '../../src/kernel/db/search.ts'
 import type { ApiResponse, Home, TestCompany } from '../support/app.ts'
 import { call, mintCompany, mintToken, sqlIn } from '../support/app.ts'
-import { addChange, type Client, type Context, emptyModel, type Model, type Order, type Thread } from './company.ts'
+import {
+  addChange,
+  type Change,
+  type Client,
+  type Context,
+  emptyModel,
+  type Model,
+  type Order,
+  type Thread,
+} from './company.ts'
 
 /** Parts of names, in several scripts, with what searches could mistake for something else. */
 export const WORDS = [
@@ -73,29 +82,21 @@ export class Shop {
     await sqlIn(home, 'DELETE FROM order_statuses WHERE company_id = ?', id)
     const given = 'UPDATE companies SET last_client_id = ?2, last_order_id = ?2, last_invoice_id = 0 WHERE id = ?1'
     await sqlIn(home, given, id, base)
-    await this.insert(
-      'order_statuses',
-      STATUSES.map((each) => ({ id: each, title: `Status ${each}`, position: each, is_default: each === 2 ? 1 : 0 })),
-    )
-    const clients = Array.from({ length: sizes.clients }, (_, index) => clientOf(base, index + 1))
+    const statusOf = (n: number) => ({ id: n, title: `Status ${n}`, position: n, is_default: n === 2 ? 1 : 0 })
+    await this.insert('order_statuses', STATUSES.map(statusOf))
+    const clients = firstOf(sizes.clients, (n) => clientOf(base, n))
     await this.insert('clients', clients.map(columnsOfClient))
-    for (const client of clients) {
-      model.clients.set(client.id, client)
-      addChange(model, 'clients', client, true)
-    }
-    const orders = Array.from({ length: sizes.orders }, (_, index) => orderOf(base, index + 1, sizes.clients))
+    for (const client of clients) model.clients.set(client.id, client)
+    const orders = firstOf(sizes.orders, (n) => orderOf(base, n, sizes.clients))
     await this.insert('orders', orders.map(columnsOfOrder))
-    for (const order of orders) {
-      model.orders.set(order.id, order)
-      addChange(model, 'orders', order, true)
-    }
-    const threads = Array.from({ length: sizes.threads }, (_, index) => threadOf(id, index + 1))
+    for (const order of orders) model.orders.set(order.id, order)
+    const threads = firstOf(sizes.threads, (n) => threadOf(id, n))
     await this.insert('email_threads', threads.map(columnsOfThread))
-    for (const thread of threads) {
-      model.threads.set(`${thread.account_email} ${thread.legacy_thread_id}`, thread)
-      addChange(model, 'email_threads', thread, true)
+    for (const thread of threads) model.threads.set(`${thread.account_email} ${thread.legacy_thread_id}`, thread)
+    for (const [type, rows] of Object.entries({ clients, orders, email_threads: threads } as const)) {
+      for (const row of rows) addChange(model, type as Change['type'], row, true)
     }
-    const contexts = Array.from({ length: sizes.contexts }, (_, index) => contextOf(base, index + 1))
+    const contexts = firstOf(sizes.contexts, (n) => contextOf(base, n))
     await this.insert('thread_contexts', contexts.map(columnsOfContext))
     for (const context of contexts) model.contexts.set(context.legacy_thread_id, context)
   }
@@ -114,6 +115,9 @@ export class Shop {
     }
   }
 }
+
+const firstOf = <T>(count: number, rowOf: (n: number) => T) =>
+  Array.from({ length: count }, (_, index) => rowOf(index + 1))
 
 const pickOf = <T>(all: readonly [T, ...T[]] | readonly T[], at: number): T => {
   const [value = all[0]] = all.slice(at % all.length)

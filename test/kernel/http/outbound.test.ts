@@ -39,9 +39,10 @@ describe('a call to an outside system', () => {
     expect([error.message, error.cause, JSON.stringify(error)].join()).not.toContain('secret')
   })
 
-  it('reads a body of exactly the limit', async () => {
-    expect(await ask({ body: 'x'.repeat(MAX_BYTES) })).toHaveLength(MAX_BYTES)
-  })
+  it.each(['x'.repeat(MAX_BYTES), '\u65e5\u672c'.repeat(1_500)])(
+    'reads a body of exactly the limit, and characters that lie across two chunks',
+    async (body) => expect(await ask({ body })).toBe(body),
+  )
 
   it('follows no redirect', async () => {
     const url = await serve({})
@@ -55,11 +56,6 @@ describe('a call to an outside system', () => {
     const url = await serve({ body: 'x' })
     const refuse = () => Promise.reject(new Error('refused'))
     await expect(callOutside({ url, method: 'GET', headers: {} }, 5_000, refuse)).rejects.toThrow('refused')
-  })
-
-  it('decodes characters that lie across two chunks', async () => {
-    const body = '\u65e5\u672c'.repeat(1_500)
-    expect(await ask({ body })).toBe(body)
   })
 })
 
