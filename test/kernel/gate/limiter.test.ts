@@ -1,8 +1,7 @@
-import { abortAllDurableObjects, evictDurableObject, runInDurableObject } from 'cloudflare:test'
+import { evictDurableObject, runInDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Env } from '../../../src/env.ts'
-import type { AdmitRequest, Admitted, RateLimiter } from '../../../src/kernel/gate/limiter.ts'
+import type { Admitted } from '../../../src/kernel/gate/limiter.ts'
 import {
   DATABASE_LIMIT_MS,
   databaseResetAt,
@@ -11,81 +10,17 @@ import {
   WINDOW_MS,
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
-import { hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { mintCompany, randomToken, sql } from '../../support/app.ts'
 import { type Call, recordSql } from '../../support/record-sql.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
-import { markUsed, tokenObject } from './support.ts'
+import { markUsed } from './support.ts'
+import { Gate } from './token-object.ts'
 
 /** One row counts so many requests ahead. */
 const BLOCK = 20
 const BOOKMARK = '00000085-0000024c-00004c6d-8e61117bf38d7adb71b934ebbf891683'
 const NEWER = `00000086${BOOKMARK.slice(8)}`
-
-/** A token's object, which no other test uses. */
-class Gate {
-  readonly token: string
-  readonly hash: string
-  stub: DurableObjectStub<RateLimiter>
-
-  constructor(token: string) {
-    this.token = token
-    this.hash = hashToken(token)
-    this.stub = tokenObject(token)
-  }
-
-  static async open(): Promise<Gate> {
-    return new Gate((await mintCompany()).token)
-  }
-
-  async admit(request: Partial<AdmitRequest> = {}): Promise<Admitted> {
-    const result = await this.stub.admit(this.hash, { databaseMs: 0, isWrite: false, ...request })
-    if (result.kind !== 'admitted') throw new Error(`The token is ${result.kind}.`)
-    return result as Admitted
-  }
-
-  write = () => this.admit({ isWrite: true })
-
-  /** Gives the object other bindings. */
-  async bind(bindings: Env): Promise<void> {
-    await runInDurableObject(this.stub, (object) => void Object.assign(object, { env: bindings }))
-  }
-
-  async constraint(): Promise<string | null> {
-    return (await this.admit()).constraint
-  }
-
-  /** Reports the bookmark of an admitted request. */
-  async report(bookmark: string, { receipt }: Partial<Pick<Admitted, 'receipt'>> = {}) {
-    await this.stub.report({ databaseMs: 0, seen: { database: 'DB', bookmark, ...receipt } })
-  }
-
-  /** Requests allowed of so many, one after the other, inside of the object. */
-  async allow(requests: number): Promise<number> {
-    return runInDurableObject(this.stub, async (object) => {
-      let allowed = 0
-      for (let i = 0; i < requests; i++) {
-        const result = await object.admit(this.hash, { databaseMs: 0, isWrite: false })
-        if (result.kind === 'admitted' && result.decision.allowed) allowed++
-      }
-      return allowed
-    })
-  }
-
-  /** Ends the object at once, as a crash or a deploy does; the old stub is then of no use. */
-  async crash(): Promise<void> {
-    await abortAllDurableObjects()
-    this.stub = tokenObject(this.token)
-  }
-
-  /** Ends it as the platform does with an object that was idle for ten seconds. */
-  async evictIdle(): Promise<void> {
-    await runInDurableObject(this.stub, async (_, state) => vi.waitUntil(() => state.storage.kv.get('window'), 10_000))
-    await scheduler.wait(5_500)
-    await evictDurableObject(this.stub)
-  }
-}
 
 const restrict = (gate: Gate, permissions: string) =>
   sql('UPDATE api_tokens SET permissions = ? WHERE token_hash = ?', permissions, gate.hash)

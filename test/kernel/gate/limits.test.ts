@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { LIMIT, type Usage, WINDOW_MS } from '../../../src/kernel/gate/limits.ts'
 import { hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { call, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import { mintCompany, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { watchCalls } from '../../support/wrap-bindings.ts'
-import { memory, statusesOf, useUp, withLimiter } from './support.ts'
+import { memory, statusesOf, withLimiter } from './support.ts'
 
 beforeEach(stopTime)
 
@@ -61,13 +61,6 @@ describe('the limit of requests', () => {
       expect(headers.get('ratelimit')).toContain(`"default";r=0;t=${wait}, "database";`)
       expect(headers.get('cache-control')).toBe('private, no-store')
     }
-  })
-
-  it('is separate for each token', async () => {
-    const { token, id, call: callFirst } = await mintCompany()
-    await useUp(token)
-    expect((await callFirst('GET', '/clients')).status).toBe(429)
-    expect((await call(await mintToken(id), 'GET', '/clients')).status).toBe(200)
   })
 
   it('is that of the present window in a response that took longer than the one before', async () => {

@@ -83,16 +83,10 @@ describe('the reads of a token that writes', () => {
   /** A token's life: writes that commit, reports that arrive or are lost, reads, crashes and evictions. */
   const steps = fc.array(
     fc.oneof(
-      {
-        weight: 4,
-        arbitrary: fc.record({ kind: fc.constant('write' as const), lasts: fc.integer({ min: 0, max: 30 }) }),
-      },
+      { weight: 4, arbitrary: fc.record({ kind: fc.constant('write' as const), lasts: fc.nat(30) }) },
       { weight: 4, arbitrary: fc.record({ kind: fc.constant('read' as const), reports: fc.boolean() }) },
       { weight: 4, arbitrary: fc.record({ kind: fc.constant('report' as const) }) },
-      {
-        weight: 3,
-        arbitrary: fc.record({ kind: fc.constant('pass' as const), seconds: fc.integer({ min: 0, max: 90 }) }),
-      },
+      { weight: 3, arbitrary: fc.record({ kind: fc.constant('pass' as const), seconds: fc.nat(90) }) },
       { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom('crash' as const, 'evict' as const) }) },
     ),
     { maxLength: 200 },

@@ -12,8 +12,8 @@ import {
   type Window,
 } from '../../../src/kernel/gate/limits.ts'
 import { type Found, findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { sql } from '../../support/app.ts'
-import { wrapBindings } from '../../support/wrap-bindings.ts'
+import { request as requestOf, send, sql } from '../../support/app.ts'
+import { noteSessions, wrapBindings } from '../../support/wrap-bindings.ts'
 
 /** Bindings with this object for every token that `find` finds, and the names of those called for requests. */
 export function withLimiter(
@@ -96,4 +96,18 @@ export function timedDatabase(durationMs: number, hold: () => Promise<unknown> =
     }
   })
   return { DB, seen }
+}
+
+/** Bindings that note the tokens admitted by their objects, failures and bookmarks, and allow so many failures. */
+export function guarded(allowed = Number.POSITIVE_INFINITY) {
+  const { database: DB, sessions: bookmarks } = noteSessions(env.DB)
+  const seen = { admitted: [] as unknown[], failures: [] as unknown[], bookmarks }
+  const bindings = wrapBindings({ ...env, DB }, async (name, work, [input]) => {
+    if (name === 'RATE_LIMITER.admit') seen.admitted.push(input)
+    if (name !== 'AUTH_FAILURES.limit') return work()
+    return { success: seen.failures.push(Object(input).key) <= allowed }
+  })
+  const get = (token: string, headers?: Record<string, string>, path = '/clients') =>
+    send(requestOf(token, 'GET', path, undefined, headers), { env: bindings })
+  return { seen, bindings, get }
 }

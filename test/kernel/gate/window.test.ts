@@ -245,10 +245,8 @@ describe('the usage', () => {
   })
 
   it('is kept for the present hour and a day before it', () => {
-    const all = Array.from({ length: 40 }, (_, i) => i * hour).reduce(
-      (sum, at) => addUsage(sum, at, used, true),
-      [] as HourOfUsage[],
-    )
+    let all: HourOfUsage[] = []
+    for (let i = 0; i < 40; i++) all = addUsage(all, i * hour, used, true)
     expect(all.map(({ at }) => at / hour)).toEqual(Array.from({ length: 25 }, (_, i) => 15 + i))
   })
 
