@@ -38,7 +38,6 @@ const KINDS = {
   listThreads: 4,
   listContexts: 4,
   listChanges: 4,
-  listFiles: 2,
   continueWalk: 16,
   createClient: 4,
   changeClient: 6,
@@ -50,7 +49,6 @@ const KINDS = {
   deleteThread: 2,
   putContext: 3,
   deleteContext: 1,
-  changeFiles: 3,
 } as const
 
 export type Kind = keyof typeof KINDS

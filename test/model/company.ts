@@ -71,8 +71,6 @@ export function emptyModel() {
     contexts: new Map<string, Context>(),
     /** The feed: its index is the sequence less 1. */
     changes: [] as Change[],
-    /** Keys in R2. */
-    files: new Map<string, number>(),
   }
 }
 

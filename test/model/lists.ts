@@ -1,12 +1,9 @@
-import { expect } from 'vitest'
-import type { ApiResponse } from '../support/app.ts'
 import { byKeys } from '../support/lists.ts'
 import type { Choice, Kind } from './choice.ts'
 import type { Change, Client, ListQuery, Model, Order, Thread } from './company.ts'
 import { clientsOf, ordersOf } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
 import { Walk } from './walk.ts'
-import { FILED } from './writes.ts'
 
 const LIMITS = [1, 2, 7, 25, 100] as const
 const COLUMNS = ['id', 'created_at', 'updated_at'] as const
@@ -211,27 +208,7 @@ function listChanges(shop: Shop, choice: Choice) {
   })
 }
 
-/** Files have no cursors: a listing is the whole list. */
-async function listFiles(shop: Shop, choice: Choice): Promise<void> {
-  const orderId = shop.base + choice.pick(FILED)
-  const order = shop.model.orders.get(orderId)
-  const thread = choice.maybe(['t1', 't12'])
-  const query = thread === undefined ? '' : `?legacyThreadId=${thread}`
-  const { status, body }: ApiResponse = await shop.call('GET', `/orders/${orderId}/files${query}`)
-  if (!order || order.deleted) return expect(status).toBe(404)
-  const prefix = `orders/${shop.id}/${orderId}/${thread === undefined ? '' : `email/${thread}/`}`
-  const own = [...shop.model.files].filter(([key]) => key.startsWith(prefix))
-  const files = own.sort(byKeys(([key]) => [Buffer.from(key).toString('hex')]))
-  expect(body).toMatchObject({ configured: true, truncated: false })
-  expect(body.files).toMatchObject(
-    files.map(([path, length]) => ({ path, length, source: path.includes('/email/') ? 'email' : 'manual' })),
-  )
-}
-
 type Opener = (shop: Shop, choice: Choice, shops: readonly Shop[]) => { next(): Promise<boolean> }
 
 /** Lists that are walked by cursors. */
 export const WALKS: Partial<Record<Kind, Opener>> = { listClients, listOrders, listThreads, listContexts, listChanges }
-
-/** Lists that are read at once. */
-export const READS: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promise<void>>> = { listFiles }

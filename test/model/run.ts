@@ -1,9 +1,9 @@
 import { expect } from 'vitest'
 import { migrate, sqlIn } from '../support/app.ts'
 import { Choice, type Step, stepsOf } from './choice.ts'
-import { checkCommon, READS, SORTS, WALKS } from './lists.ts'
+import { checkCommon, SORTS, WALKS } from './lists.ts'
 import { Shop, type Sizes } from './shop.ts'
-import { FILED, putFile, WRITES } from './writes.ts'
+import { WRITES } from './writes.ts'
 
 /** The highest id that a seed may have is 2^48. */
 const HIGH_BASE = 2 ** 48 - 100_000
@@ -29,10 +29,9 @@ export async function runModel({ seed, steps, sizes: [first, second, third], loo
     await Shop.open('DB', 0, second),
     await Shop.open('DB_TWO', HIGH_BASE, third),
   ]
-  for (const [index, shop] of shops.entries()) {
+  for (const shop of shops) {
     const [row] = await sqlIn<{ slot: number }>(shop.company.home, 'SELECT slot FROM companies WHERE id = ?', shop.id)
     expect(row?.slot).toBeGreaterThan(0)
-    await fillFiles(shop, [first, second, third][index]?.files ?? 0)
   }
   for (const shop of shops) await checkCommon(shop, [undefined])
   const runner = new Runner(shops)
@@ -46,10 +45,6 @@ export async function runModel({ seed, steps, sizes: [first, second, third], loo
   }
   await runner.finish()
   for (const shop of shops) await checkCommon(shop, [undefined, ...new Set(SORTS)])
-}
-
-async function fillFiles(shop: Shop, count: number): Promise<void> {
-  for (let n = 0; n < count; n++) await putFile(shop, `orders/${shop.id}/${shop.base + FILED[0]}/email/t1/${n}`)
 }
 
 interface OpenWalk {
@@ -76,7 +71,7 @@ class Runner {
       const [walk] = this.walks.splice(choice.below(this.walks.length), 1)
       if (walk) await this.walk(walk)
     } else if (WALKS[kind]) await this.walk(WALKS[kind](shop, choice, this.shops))
-    else await (READS[kind] ?? WRITES[kind])?.(shop, choice)
+    else await WRITES[kind]?.(shop, choice)
   }
 
   /** Walks on through every list that is open, to its end. */

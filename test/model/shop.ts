@@ -35,7 +35,6 @@ export interface Sizes {
   orders: number
   threads: number
   contexts: number
-  files: number
 }
 
 /** A company of the database, and the same in memory. */

@@ -1,4 +1,3 @@
-import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
 import type { Choice, Kind } from './choice.ts'
 import { addChange, addStatusChange, type Client, type Order, type Thread } from './company.ts'
@@ -171,34 +170,6 @@ async function deleteContext(shop: Shop, choice: Choice): Promise<void> {
   shop.model.contexts.delete(legacyId)
 }
 
-/* Files */
-
-/** Orders that have files: an id of one begins like that of another. */
-export const FILED = [1, 12, 123] as const
-
-async function changeFiles(shop: Shop, choice: Choice): Promise<void> {
-  const { files, orders } = shop.model
-  const order = orders.get(shop.base + choice.pick(FILED))
-  if (!order) return
-  const prefix = `orders/${shop.id}/${order.id}/`
-  const own = [...files.keys()].filter((key) => key.startsWith(prefix))
-  const doomed = choice.maybe(own)
-  if (doomed !== undefined && !order.deleted) {
-    await send(shop, 'DELETE', `/orders/${order.id}/files?path=${encodeURIComponent(doomed)}`)
-    files.delete(doomed)
-  } else {
-    const folder = choice.pick(['email/t1/', 'email/t12/', ''])
-    await putFile(shop, `${prefix}${folder}${choice.pick(WORDS).replaceAll(/[/\\]/g, '')}-${shop.next()}`)
-  }
-}
-
-/** Adds a file as an upload does. */
-export async function putFile(shop: Shop, key: string): Promise<void> {
-  const text = 'x'.repeat(1 + (shop.next() % 9))
-  await env.FILES.put(key, text)
-  shop.model.files.set(key, text.length)
-}
-
 export const WRITES: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promise<void>>> = {
   createClient,
   changeClient,
@@ -210,5 +181,4 @@ export const WRITES: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promis
   deleteThread,
   putContext,
   deleteContext,
-  changeFiles,
 }
