@@ -3,14 +3,7 @@ import { env } from 'cloudflare:workers'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import type { Admission, AdmitRequest, RateLimiter, Report } from '../../../src/kernel/gate/limiter.ts'
-import {
-  count,
-  DATABASE_LIMIT_MS,
-  type Decision,
-  LIMIT,
-  type Usage,
-  type Window,
-} from '../../../src/kernel/gate/limits.ts'
+import { count, type Decision, LIMIT, type Usage, type Window } from '../../../src/kernel/gate/limits.ts'
 import { type Found, findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { request as requestOf, send, sql } from '../../support/app.ts'
 import { noteSessions, wrapBindings } from '../../support/wrap-bindings.ts'
@@ -37,11 +30,6 @@ export function withLimiter(
   // Only these two methods of a namespace are used.
   const bindings: Env = { ...env, RATE_LIMITER: namespace as unknown as Env['RATE_LIMITER'] }
   return { bindings, called }
-}
-
-/** An object that refuses every request until a minute has passed. */
-export async function refuse(): Promise<Decision> {
-  return { allowed: false, window: { startedAt: Date.now(), count: LIMIT, databaseMs: DATABASE_LIMIT_MS - 1 } }
 }
 
 /** Objects in memory with the real window. */
