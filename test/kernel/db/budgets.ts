@@ -39,7 +39,6 @@ const LINES = { items: Array.from({ length: 500 }, (_, index) => ({ title: `Line
 const NEW_CLIENT = { method: 'POST', path: '/clients', body: { company_name: 'New', ...FIELDS } }
 const BATCH = { operations: Array.from({ length: 100 }, () => NEW_CLIENT) }
 const NINETY_LETTERS = Array.from({ length: 90 }, (_, index) => 'abcdefghijklmnopqrstuvwxyz'[index % 26]).join('%20')
-
 const LINKS = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 87 }, { id: 88 }], selected_order_id: 87 }
 
 /** Text that hardly compresses, the same in every run. */
@@ -59,9 +58,7 @@ const WITH_OBJECTS: More = { waits: ['2 DB.batch', '3 DB.batch', '4 RATE_LIMITER
 /** The delivery is called after the response. */
 const WITH_EVENT: More = { objectCalls: 3 }
 
-/**
- * The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone.
- */
+/** The ids are those of `test/support/fill-company.ts`; each row that a request changes is changed by it alone. */
 const ROWS: Record<string, Row[]> = {
   readAccount: [['the token', 6, 0, '/me']],
   listOrderStatuses: [['5,000', 10_100, 0, '/order-statuses']],
