@@ -66,6 +66,7 @@ describe('a webhook endpoint', () => {
       disabled_reason: null,
       replaying: false,
       behind: 0,
+      waiting: 0,
       removed_changes: 0,
       created_at: expect.any(String),
       updated_at: body.created_at,
@@ -165,6 +166,14 @@ describe('a webhook endpoint', () => {
     await subscriber.createClient()
     await sql('DELETE FROM changes WHERE company_id = ?', company.id)
     expect((await as('GET', path(id))).body).toMatchObject({ behind: 1, removed_changes: 1 })
+  })
+
+  it('says how many changes wait for a retry, though it is behind none', async () => {
+    const [{ id }, other] = [await create(), await create()]
+    await addDelivery(id, 1, FAILED)
+    await addDelivery(id, 2)
+    expect((await as('GET', path(id))).body).toMatchObject({ behind: 0, waiting: 2 })
+    expect((await as('GET', path(other.id))).body).toMatchObject({ behind: 0, waiting: 0 })
   })
 
   it('is tried again at once at a new address', async () => {

@@ -11,15 +11,17 @@ export const MAX_ENDPOINTS = 10
 const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
 const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
   WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
-const waitingRemoved = sql`(SELECT count(*) FROM webhook_deliveries AS d
-  WHERE d.company_id = webhook_endpoints.company_id AND d.endpoint_id = webhook_endpoints.id
-    AND NOT EXISTS (SELECT 1 FROM changes AS f WHERE f.company_id = d.company_id AND f.sequence = d.sequence))`
+const countWaiting = sql`SELECT count(*) FROM webhook_deliveries AS d
+  WHERE d.company_id = webhook_endpoints.company_id AND d.endpoint_id = webhook_endpoints.id`
+const waitingRemoved = sql`(${countWaiting}
+  AND NOT EXISTS (SELECT 1 FROM changes AS f WHERE f.company_id = d.company_id AND f.sequence = d.sequence))`
 
 const { id, company_id, url, secret, event_types, enabled, disabled_reason, created_at, updated_at } = webhookEndpoints
 const columns = {
   ...{ id, company_id, url, secret, event_types, enabled, disabled_reason, created_at, updated_at },
   replaying: sql<boolean>`replay_end IS NOT NULL`.mapWith(Boolean).as('replaying'),
   behind: sql<number>`max(0, ${lastChange} - position)`.as('behind'),
+  waiting: sql<number>`(${countWaiting})`.as('waiting'),
   removed_changes: sql<number>`max(0, coalesce(${nextKept} - 1, ${lastChange}) - position) + ${waitingRemoved}`.as(
     'removed_changes',
   ),
