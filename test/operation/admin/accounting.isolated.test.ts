@@ -59,6 +59,33 @@ describe('accounting events', () => {
     expect((await as('GET', '/accounting-events?state=done')).status).toBe(400)
   })
 
+  it.each([
+    ['is disabled', 'UPDATE integrations SET enabled = 0 WHERE company_id = ?'],
+    [
+      'is stopped',
+      'UPDATE accounting_connections SET stopped_for = (SELECT updated_at FROM integrations AS i WHERE i.company_id = accounting_connections.company_id) WHERE company_id = ?',
+    ],
+    ['is missing', 'DELETE FROM integrations WHERE company_id = ?'],
+    ['may not be told, as the company is suspended', 'UPDATE companies SET suspended = 1 WHERE id = ?'],
+    ['may not be told, as its deliveries are paused', 'UPDATE companies SET deliveries_paused = 1 WHERE id = ?'],
+  ])('have no next attempt while the accounting system %s', async (_, change) => {
+    await shop.makeOrder()
+    const next = async () =>
+      (await adminCall('GET', `/companies/${shop.company.id}/accounting-events`)).body.data[0].next_attempt_at
+    await sql("INSERT INTO accounting_connections (company_id, remote_account) VALUES (?, 'x')", shop.company.id)
+    expect(await next()).toEqual(expect.any(String))
+    await sql(change, shop.company.id)
+    expect(await next()).toBeNull()
+  })
+
+  it('have their next attempt at the end of a pause', async () => {
+    await shop.makeOrder()
+    const pause = "INSERT INTO accounting_connections (company_id, remote_account, paused_until) VALUES (?, 'x', ?)"
+    await sql(pause, shop.company.id, 4_000_000_000_000)
+    const { body } = await as('GET', '/accounting-events')
+    expect(body.data).toMatchObject([{ state: 'pending', next_attempt_at: '2096-10-02T07:06:40.000Z' }])
+  })
+
   it('are sent again one by one, which ends the stop of the company', async () => {
     const orderId = await makeOrder(shop, 'dead')
     await sql(

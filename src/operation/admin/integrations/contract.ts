@@ -157,7 +157,8 @@ export const published = {
     },
     listEvents: {
       summary: 'List undelivered accounting events',
-      description: 'Oldest first. Parked and dead ones need a person: their error says why.',
+      description:
+        'Oldest first. Parked and dead ones need a person: their error says why. Pending ones are not retried by themselves while the integration is disabled or must be connected again, or the company is suspended or its deliveries are paused.',
       example: { query: { state: 'parked' } },
     },
     retryEvent: {

@@ -39,9 +39,17 @@ export async function putIntegration(context: AdminContext, kind: string, file: 
   await write.catch(throwConflict)
 }
 
-const { id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error } = accountingOutbox
+/** Null while the delivery does not take the event: see `findDue`. */
+const nextAttempt = sql<number | null>`(SELECT max(accounting_outbox.next_attempt_at, coalesce(a.paused_until, 0))
+  FROM companies AS c JOIN integrations AS i ON i.company_id = c.id AND i.kind = 'accounting_sync' AND i.enabled = 1
+  LEFT JOIN accounting_connections AS a ON a.company_id = c.id
+  WHERE c.id = accounting_outbox.company_id AND accounting_outbox.state IN ('pending', 'sent')
+    AND c.suspended = 0 AND c.deliveries_paused = 0 AND a.stopped_for IS NOT i.updated_at)`
+
+const { id, company_id, order_id, operation, state, attempts, last_error } = accountingOutbox
 const eventColumns = {
-  ...{ id, company_id, order_id, operation, state, attempts, next_attempt_at, last_error },
+  ...{ id, company_id, order_id, operation, state, attempts, last_error },
+  next_attempt_at: nextAttempt.as('next_attempt_at'),
   ...{ created_at: accountingOutbox.created_at, updated_at: accountingOutbox.updated_at },
 }
 

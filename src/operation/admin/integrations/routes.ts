@@ -150,7 +150,6 @@ async function test(context: AdminContext, row: queries.IntegrationRow): Promise
   }
 }
 
-function presentEvent({ state, next_attempt_at, ...row }: queries.EventRow) {
-  if (state === 'parked' || state === 'dead') return withTimes({ ...row, state, next_attempt_at: null })
-  return withTimes({ ...row, state: 'pending' as const, next_attempt_at })
+function presentEvent({ state, ...row }: queries.EventRow) {
+  return withTimes({ ...row, state: state === 'parked' || state === 'dead' ? state : ('pending' as const) })
 }
