@@ -1,20 +1,8 @@
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { adminContracts } from '../support/endpoints.ts'
-import {
-  browserSuite,
-  checkLook,
-  hasChromium,
-  LOOKS,
-  listAxeFindings,
-  listPale,
-  useBrowser,
-  watchPage,
-} from './browser.ts'
-import { RESPONSES } from './settings-states.ts'
-
-/** The webhook whose deliveries are among the responses. */
-const ENDPOINT = 'we_0123456789abcdef03'
+import { browserSuite, checkLook, hasChromium, LOOKS, listAxeFindings, listPale, useBrowser } from './browser.ts'
+import { ENDPOINT, openView as openStates, RESPONSES, serveStates } from './settings-states.ts'
 
 /** Each view, with the button that opens its largest form. */
 const VIEWS: [id: string, form: RegExp | null][] = [
@@ -38,36 +26,8 @@ it.each(Object.keys(RESPONSES))('has the response of %s as the contract describe
 describe.skipIf(!hasChromium)(browserSuite('the look of the developer settings'), () => {
   const open = useBrowser()
 
-  /** Gives the settings every state. @returns the problems that the browser reports */
-  async function openSettings(page: Page): Promise<string[]> {
-    const problems = await watchPage(page, open.dev.url)
-    await page.route('**/admin/v1/**', async (route) => {
-      const { pathname, searchParams } = new URL(route.request().url())
-      const path = pathname
-        .replace('/admin/v1', '')
-        .replace('/companies/2', '/companies/1')
-        .replace(/we_\w+/, ENDPOINT)
-      if (!(path in RESPONSES)) {
-        const message = `settings-states.ts has no response for ${path}`
-        // The view shows the message. Thrown, it also fails the run for a request after a test's last check.
-        await route.fulfill({ status: 404, json: { error: { message } } })
-        throw new Error(message)
-      }
-      const state = searchParams.get('state')
-      const response = RESPONSES[path] as { data: { state: string }[] }
-      const data = response.data?.filter((each) => state === null || each.state === state)
-      return route.fulfill({ json: { ...response, ...(data && { data }) } })
-    })
-    return problems
-  }
-
-  async function openView(page: Page, id: string): Promise<void> {
-    // Another hash alone would not load the page again.
-    await page.goto('about:blank')
-    await page.goto(`${open.dev.url}/settings#${id}`)
-    await page.locator('.view:not([aria-busy])').waitFor()
-    expect(await page.getByRole('alert').allInnerTexts()).toEqual([])
-  }
+  const openSettings = (page: Page) => serveStates(page, open.dev.url)
+  const openView = (page: Page, id: string) => openStates(page, open.dev.url, id)
 
   describe.each(LOOKS)('$width px wide, $scheme', (look) => {
     let page: Page

@@ -1,4 +1,7 @@
+import type { Page } from 'playwright-core'
+import { expect } from 'vitest'
 import examples from '../../src/site/reference/examples.json' with { type: 'json' }
+import { watchPage } from './browser.ts'
 
 /*
  * Responses of the administration API that show every state which the settings know: the published examples, but for what
@@ -30,6 +33,9 @@ const USED = Array.from({ length: 24 }, (_, index) => ({
 }))
 
 const sum = (field: 'requests' | 'refused' | 'database_ms') => USED.reduce((total, hour) => total + hour[field], 0)
+
+/** The webhook whose deliveries are among the responses. */
+export const ENDPOINT = 'we_0123456789abcdef03'
 
 /** By path below `/admin/v1`. */
 export const RESPONSES: Record<string, unknown> = {
@@ -87,6 +93,7 @@ export const RESPONSES: Record<string, unknown> = {
       enabled: false,
       disabled_reason: 'A delivery was answered with 410',
       behind: 1_234,
+      waiting: 2,
       removed_changes: 200,
     },
   ]),
@@ -105,4 +112,36 @@ export const RESPONSES: Record<string, unknown> = {
     })),
     'next',
   ),
+}
+
+/** Gives the settings every state, apart from `changes`. @returns the problems that the browser reports */
+export async function serveStates(page: Page, url: string, changes: Record<string, unknown> = {}): Promise<string[]> {
+  const problems = await watchPage(page, url)
+  const responses = { ...RESPONSES, ...changes }
+  await page.route('**/admin/v1/**', async (route) => {
+    const { pathname, searchParams } = new URL(route.request().url())
+    const path = pathname
+      .replace('/admin/v1', '')
+      .replace('/companies/2', '/companies/1')
+      .replace(/we_\w+/, ENDPOINT)
+    if (!(path in responses)) {
+      const message = `settings-states.ts has no response for ${path}`
+      // The view shows the message. Thrown, it also fails the run for a request after a test's last check.
+      await route.fulfill({ status: 404, json: { error: { message } } })
+      throw new Error(message)
+    }
+    const state = searchParams.get('state')
+    const response = responses[path] as { data: { state: string }[] }
+    const data = response.data?.filter((each) => state === null || each.state === state)
+    return route.fulfill({ json: { ...response, ...(data && { data }) } })
+  })
+  return problems
+}
+
+export async function openView(page: Page, url: string, id: string): Promise<void> {
+  // Another hash alone would not load the page again.
+  await page.goto('about:blank')
+  await page.goto(`${url}/settings#${id}`)
+  await page.locator('.view:not([aria-busy])').waitFor()
+  expect(await page.getByRole('alert').allInnerTexts()).toEqual([])
 }

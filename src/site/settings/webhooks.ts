@@ -15,7 +15,7 @@ export const webhooks = listView({
   head: (scope) => [add(scope)],
   empty: 'There is no webhook yet.',
   item(endpoint, scope) {
-    const { id, url, event_types, disabled_reason, behind, removed_changes, created_at } = endpoint
+    const { id, url, event_types, disabled_reason, behind, waiting, removed_changes, created_at } = endpoint
     const isAll = event_types.length === EVENT_TYPES.length
     return {
       title: url,
@@ -25,12 +25,14 @@ export const webhooks = listView({
         removed_changes > 0 && `${count(removed_changes, 'change')} will not be delivered: read the lists again.`,
       ],
       facts: [
-        behind === 0 ? 'Up to date' : `${count(behind, 'change')} behind`,
+        behind > 0 && `${count(behind, 'change')} behind`,
+        waiting > 0 && `${count(waiting, 'change')} ${waiting === 1 ? 'waits' : 'wait'} for a retry`,
+        behind + waiting === 0 && 'Up to date',
         isAll && 'All events',
         ['Added ', time(created_at)],
         el('code', id),
       ],
-      more: [!isAll && chips(event_types), foldDeliveries(scope, id)],
+      more: [!isAll && chips(event_types), foldDeliveries(scope, endpoint)],
       actions: [edit(scope, endpoint), replay(scope, endpoint), rotate(scope, endpoint), remove(scope, endpoint)],
     }
   },
@@ -41,27 +43,29 @@ function stateOf({ enabled, replaying }: Endpoint): Item['state'] {
   return replaying ? ['quiet', 'Replaying'] : ['good', 'Enabled']
 }
 
-function foldDeliveries(scope: Scope, endpointId: string): HTMLElement {
+function foldDeliveries(scope: Scope, endpoint: Endpoint): HTMLElement {
   const content = el('div')
-  const toggle = () => details.open && showLoaded(content, listDeliveries(scope, endpointId))
+  const toggle = () => details.open && showLoaded(content, listDeliveries(scope, endpoint))
   const details: HTMLDetailsElement = el('details', { toggle }, el('summary', 'Failed deliveries'), content)
   return details
 }
 
-async function listDeliveries({ call }: Scope, endpoint_id: string): Promise<Child> {
-  const request = { params: { endpoint_id }, query: { per_page: 20 } }
+async function listDeliveries({ call }: Scope, { id, enabled }: Endpoint): Promise<Child> {
+  const request = { params: { endpoint_id: id }, query: { per_page: 20 } }
   const { data, pagination } = await call('GET /webhooks/{endpoint_id}/deliveries', request)
+  const shown = data.map((delivery) => showDelivery(delivery, enabled))
   return data.length === 0
     ? el('p', { class: 'quiet' }, 'None has failed.')
-    : el('ul', { class: 'deliveries' }, data.map(showDelivery), pagination.has_more && el('li', 'There are more.'))
+    : el('ul', { class: 'deliveries' }, shown, pagination.has_more && el('li', 'There are more.'))
 }
 
-function showDelivery({ sequence, event_type, entity_id, attempts, next_attempt_at, last_error }: Delivery) {
+function showDelivery(delivery: Delivery, isRetried: boolean): HTMLElement {
+  const { sequence, event_type, entity_id, attempts, next_attempt_at, last_error } = delivery
   const what = el('code', event_type ?? `change ${sequence}`)
   const state =
     next_attempt_at === null
       ? 'waits for the one before it'
-      : [`failed ${count(attempts, 'time')}, next attempt `, ago(next_attempt_at)]
+      : [`failed ${count(attempts, 'time')}`, isRetried && [', next attempt ', ago(next_attempt_at)]]
   return el('li', what, ` of ${entity_id}: `, state, last_error !== null && el('p', { class: 'problem' }, last_error))
 }
 
@@ -118,10 +122,16 @@ const rotate = ({ call }: Scope, { id, url }: Endpoint): Action => ({
 
 const show = (created: { secret: string }) => secret('signing secret', 'Signing secret', created.secret)
 
-function replay({ call }: Scope, { id, url }: Endpoint): Action {
+function replay({ call }: Scope, { id, url, enabled }: Endpoint): Action {
   // The fields have times in the reader's zone.
   const local = (ms: number) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
-  const attributes = (name: string, ms: number) => ({ name, type: 'datetime-local', required: true, value: local(ms) })
+  const attributes = (name: string, ms: number) => ({
+    name,
+    type: 'datetime-local',
+    required: true,
+    max: '9999-12-31T23:59',
+    value: local(ms),
+  })
   const utc = (data: FormData, name: string) => new Date(text(data, name)).toISOString()
   return {
     label: 'Replay',
@@ -137,7 +147,7 @@ function replay({ call }: Scope, { id, url }: Endpoint): Action {
       const body = { from: utc(data, 'from'), to: utc(data, 'to') }
       return call('POST /webhooks/{endpoint_id}/replay', { params: { endpoint_id: id }, body })
     },
-    done: 'The changes are sent again.',
+    done: enabled ? 'The changes are sent again.' : 'They are sent once the webhook is enabled.',
   }
 }
 

@@ -1,0 +1,86 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, it } from 'vitest'
+import { browserSuite, hasChromium, useBrowser } from './browser.ts'
+import { openView, RESPONSES, serveStates } from './settings-states.ts'
+
+const HOUR_MS = 3_600_000
+const COMPANY = '/companies/1'
+const WEBHOOKS = `${COMPANY}/webhooks`
+const EVENTS = `${COMPANY}/accounting-events`
+const INTEGRATIONS = `${COMPANY}/integrations`
+const MEMBERS = `${COMPANY}/members`
+
+type Row = Record<string, unknown>
+const rowsOf = (path: string) => (RESPONSES[path] as { data: Row[] }).data
+const listOf = (...data: Row[]) => ({ data, pagination: { per_page: 100, next_cursor: null, has_more: false } })
+/** The first row of a list, with some fields changed. */
+const change = (path: string, fields: Row) => ({ ...rowsOf(path)[0], ...fields })
+
+describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings'), () => {
+  const open = useBrowser()
+
+  /** Shows a view with some responses changed. They may be changed again. */
+  async function show(view: string, changes: Record<string, unknown> = {}) {
+    const page = await open.newPage()
+    await serveStates(page, open.dev.url, changes)
+    await openView(page, open.dev.url, view)
+    return page
+  }
+
+  const button = (page: Page, name: string) => page.getByRole('button', { name })
+  const rows = (page: Page) => page.locator('.list > li').allInnerTexts()
+
+  /** Answers the requests that change something. @returns those requests, as they arrive */
+  async function recordChanges(page: Page, response: Row = {}) {
+    const sent: { method: string; path: string; body: Row }[] = []
+    await page.route('**/admin/v1/**', (route) => {
+      const request = route.request()
+      if (request.method() === 'GET') return route.fallback()
+      sent.push({ method: request.method(), path: new URL(request.url()).pathname, body: request.postDataJSON() })
+      return route.fulfill({ json: response })
+    })
+    return sent
+  }
+
+  it('say of a webhook that is behind none whether changes wait for a retry', async () => {
+    const waits = change(WEBHOOKS, { waiting: 2 })
+    const page = await show('webhooks', { [WEBHOOKS]: listOf(waits, change(WEBHOOKS, { url: 'https://two.example' })) })
+    const [first, second] = await rows(page)
+    expect(first).toContain('2 changes wait for a retry')
+    expect(first).not.toContain('Up to date')
+    expect(second).toContain('Up to date')
+  })
+
+  it('promise no next attempt at a webhook that is disabled', async () => {
+    const changed = { [WEBHOOKS]: listOf(change(WEBHOOKS, {}), change(WEBHOOKS, { enabled: false })) }
+    const page = await show('webhooks', changed)
+    for (const summary of await page.locator('summary').all()) await summary.click()
+    const failed = page.locator('.deliveries')
+    await expect.poll(() => failed.count()).toBe(2)
+    expect(await failed.first().innerText()).toContain('failed 4 times, next attempt in')
+    expect(await failed.last().innerText()).toContain('failed 4 times')
+    expect(await failed.last().innerText()).not.toContain('next attempt')
+  })
+
+  it.each([
+    [true, 'The changes are sent again.'],
+    [false, 'They are sent once the webhook is enabled.'],
+  ])('say when a replay is sent, to a webhook whose enabled is %s', async (enabled, text) => {
+    const page = await show('webhooks', { [WEBHOOKS]: listOf(change(WEBHOOKS, { enabled })) })
+    await recordChanges(page)
+    await button(page, 'Replay').click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Replay' }).click()
+    await page.getByText(text).waitFor()
+  })
+
+  it('take no time of a replay that cannot be sent', async () => {
+    const page = await show('webhooks', { [WEBHOOKS]: listOf(change(WEBHOOKS, {})) })
+    const sent = await recordChanges(page)
+    await button(page, 'Replay').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('To').fill('123456-01-01T00:00')
+    await dialog.getByRole('button', { name: 'Replay' }).click()
+    expect(await dialog.getByLabel('To').evaluate((input) => input.matches(':out-of-range'))).toBe(true)
+    expect([await page.getByRole('alert').count(), sent]).toEqual([0, []])
+  })
+})
