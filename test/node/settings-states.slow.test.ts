@@ -83,4 +83,57 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     expect(await dialog.getByLabel('To').evaluate((input) => input.matches(':out-of-range'))).toBe(true)
     expect([await page.getByRole('alert').count(), sent]).toEqual([0, []])
   })
+
+  const WAITS = 'the integration is used or connected again, and deliveries are not paused'
+  const pending = rowsOf(EVENTS).find(({ state }) => state === 'pending')
+
+  it('say of a pending event whether it is retried', async () => {
+    const page = await show('accounting', {
+      [EVENTS]: listOf({ ...pending }, { ...pending, id: 8, next_attempt_at: null }),
+    })
+    const [retried, waiting] = await rows(page)
+    expect(retried).toContain('Is retried automatically')
+    expect(retried).toContain('Next attempt in')
+    expect(waiting).toContain(`Waits until ${WAITS}`)
+    expect(waiting).not.toMatch(/automatically|Next attempt/)
+  })
+
+  it.each([
+    ['Retry', 'The event is sent again.', 'It is'],
+    ['Retry all', 'The events are sent again.', 'They are'],
+  ])('say when the events of %s are sent', async (label, text, subject) => {
+    const dead = rowsOf(EVENTS).find(({ state }) => state === 'dead') ?? {}
+    const changes = { [EVENTS]: listOf(dead) }
+    const page = await show('accounting', changes)
+    for (const [next_attempt_at, expected] of [
+      ['2026-01-01T00:00:00.000Z', text],
+      [null, `${subject} sent once ${WAITS}.`],
+    ]) {
+      const sent = await recordChanges(page)
+      await page.route(`**${EVENTS}?state=pending*`, (route) =>
+        route.fulfill({ json: listOf({ ...pending, next_attempt_at }) }),
+      )
+      await page
+        .getByRole('button', { name: new RegExp(label === 'Retry' ? '^Retry: ' : '^Retry all') })
+        .first()
+        .click()
+      await page.getByRole('dialog').getByRole('button', { name: label }).click()
+      await page.getByText(expected ?? '').waitFor()
+      expect(sent).toMatchObject([{ method: 'POST' }])
+    }
+  })
+
+  it('list an event once that fails for good while the list is read', async () => {
+    const page = await open.newPage()
+    await serveStates(page, open.dev.url)
+    const { promise: hasFailed, resolve: fail } = Promise.withResolvers<void>()
+    await page.route(`**${EVENTS}?*`, async (route) => {
+      const state = new URL(route.request().url()).searchParams.get('state')
+      if (state === 'dead') await hasFailed
+      await route.fulfill({ json: listOf(...(state === 'parked' ? [] : [{ ...pending, state }])) })
+      if (state === 'pending') fail()
+    })
+    await openView(page, open.dev.url, 'accounting')
+    expect(await rows(page)).toEqual([expect.stringContaining('Dead')])
+  })
 })

@@ -28,6 +28,7 @@ export type ResponseOf<Name extends Endpoint> = ResponseBody<Endpoints[Name]>
 export type Me = ResponseBody<typeof companies.readSession>
 
 type Page<Item> = { data: Item[]; pagination: { next_cursor: string | null } }
+type WithState = { id: number; state: string }
 type ListEndpoint = { [Name in Endpoint]: ResponseOf<Name> extends Page<unknown> ? Name : never }[Endpoint]
 
 export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (infer Item)[] } ? Item : never
@@ -41,12 +42,12 @@ export type CompanyApi = ReturnType<typeof openCompany>
 /** The administration API of a company, as the person who is signed in. Its functions throw the errors of `send`. */
 export function openCompany(companyId: number) {
   const addressOf = (endpoint: Endpoint) => endpoint.replace(/^(\w+) ?/, `$1 /companies/${companyId}`)
-  async function list<Name extends ListEndpoint>(endpoint: Name, state?: string) {
-    const items: ItemOf<Name>[] = []
+  async function readAll<Item>(endpoint: ListEndpoint, state?: string): Promise<Item[]> {
+    const items: Item[] = []
     let cursor: string | undefined
     do {
       const query = { state, per_page: 100, cursor }
-      const page: Page<ItemOf<Name>> = await send(addressOf(endpoint), { query })
+      const page: Page<Item> = await send(addressOf(endpoint), { query })
       items.push(...page.data)
       cursor = page.pagination.next_cursor ?? undefined
     } while (cursor !== undefined && items.length < LISTED_MAX)
@@ -55,10 +56,17 @@ export function openCompany(companyId: number) {
   return {
     call: <Name extends Endpoint>(endpoint: Name, request: Sent<Endpoints[Name]>): Promise<ResponseOf<Name>> =>
       send(addressOf(endpoint), request),
-    list,
-    /** The items of each state, in the order of the states. */
-    listByState: async <Name extends ListEndpoint>(endpoint: Name, states: object) =>
-      (await Promise.all(Object.keys(states).map((state) => list(endpoint, state)))).flat(),
+    list: <Name extends ListEndpoint>(endpoint: Name) => readAll<ItemOf<Name>>(endpoint),
+    /** The items in the order of the states. An item may leave the `first` state meanwhile, which is read first. */
+    async listByState<Name extends ListEndpoint>(endpoint: Name, states: object, first: string) {
+      const items = new Map<number, ItemOf<Name> & WithState>()
+      for (const state of new Set([first, ...Object.keys(states)])) {
+        for (const item of await readAll<ItemOf<Name> & WithState>(endpoint, state)) {
+          items.set(item.id, item)
+        }
+      }
+      return Object.keys(states).flatMap((state) => [...items.values()].filter((item) => item.state === state))
+    },
   }
 }
 

@@ -24,7 +24,7 @@ export const tokens = listView({
   title: 'API tokens',
   lead: 'A program that calls the API sends a token. It acts for the whole company, within its permissions.',
   // Many may have ended: the active ones come first.
-  read: ({ listByState }) => listByState('GET /tokens', STATES),
+  read: ({ listByState }) => listByState('GET /tokens', STATES, 'active'),
   head: (scope) => [create(scope)],
   empty: 'There is no token yet.',
   item: (token, scope) => ({
