@@ -136,4 +136,14 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     await openView(page, open.dev.url, 'accounting')
     expect(await rows(page)).toEqual([expect.stringContaining('Dead')])
   })
+
+  it('show the reason why nobody can sign in', async () => {
+    const page = await open.newPage()
+    const message = 'The settings have no sign-in: set ACCESS_ISSUER'
+    await page.route('**/admin/v1/me', (route) =>
+      route.fulfill({ status: 401, json: { error: { code: 'unauthenticated', message, details: null } } }),
+    )
+    await page.goto(`${open.dev.url}/settings`)
+    await page.getByText(message).waitFor()
+  })
 })

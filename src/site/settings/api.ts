@@ -112,6 +112,7 @@ function describe(error: unknown): Child {
   if (status === 302 || status === 401) {
     return [
       el('p', el('strong', 'Your session has ended.'), ' Sign in again to continue.'),
+      status === 401 && el('p', message),
       button('Sign in again', () => location.reload()),
     ]
   }
