@@ -146,4 +146,53 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     await page.goto(`${open.dev.url}/settings`)
     await page.getByText(message).waitFor()
   })
+
+  it('refuse to save an integration that another person has changed meanwhile', async () => {
+    const page = await show('integrations')
+    const sent = await recordChanges(page)
+    const changed = { data: rowsOf(INTEGRATIONS).map((row) => ({ ...row, updated_at: new Date().toISOString() })) }
+    const save = async () => {
+      await button(page, 'Edit: Supplier B').click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+    }
+    await page.route(`**${INTEGRATIONS}`, (route) => route.fulfill({ json: changed }))
+    await save()
+    await page.getByRole('alert').getByText('It was changed meanwhile: open the form again').waitFor()
+    expect(sent).toEqual([])
+    await button(page, 'Cancel').click()
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await save()
+    await page.getByText('Supplier B was saved.').waitFor()
+    expect(sent).toMatchObject([{ method: 'PUT', body: { enabled: true } }])
+  })
+
+  it('save an integration that is not used without credentials', async () => {
+    const page = await show('integrations')
+    const sent = await recordChanges(page)
+    await button(page, 'Set up: File storage').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Address of the S3 API').fill('https://storage.example')
+    await dialog.getByLabel('Bucket', { exact: true }).fill('files')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    expect(await dialog.getByLabel('Access key id').evaluate((input) => input.matches(':invalid'))).toBe(true)
+    await dialog.getByLabel('Use this integration').uncheck()
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('File storage was saved.').waitFor()
+    expect(sent).toMatchObject([{ body: { enabled: false, endpoint: 'https://storage.example', bucket: 'files' } }])
+    expect(sent[0]?.body).not.toHaveProperty('credentials')
+  })
+
+  it('send credentials as they were entered, and settings without the spaces around them', async () => {
+    const page = await show('integrations')
+    const sent = await recordChanges(page)
+    await button(page, 'Edit: Supplier B').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Address').fill(' https://supplier.example ')
+    await dialog.getByLabel('Account number').fill('12')
+    await dialog.getByLabel('API key').fill(' key ')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('Supplier B was saved.').waitFor()
+    const credentials = { account_number: '12', api_key: ' key ' }
+    expect(sent).toMatchObject([{ body: { base_url: 'https://supplier.example', credentials } }])
+  })
 })

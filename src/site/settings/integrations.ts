@@ -1,3 +1,4 @@
+import { ApiError } from '../../client/errors.ts'
 import type { Kind } from '../../operation/admin/integrations/contract.ts'
 import { type ItemOf, showLoaded } from './api.ts'
 import { button, el, replace, time } from './dom.ts'
@@ -71,20 +72,27 @@ function edit({ call }: Scope, kind: Kind, integration?: Integration): Action {
     look: isLost && 'primary',
     title,
     submit: 'Save',
-    content: () => [
-      settings.map((each) => toField(each, values[each.name] ?? '')),
-      fieldset(
-        'Credentials',
-        el('p', { class: 'hint' }, hint + keep),
-        credentials.map((each) => toField(each, '', integration !== undefined)),
-      ),
-      checkbox('enabled', 'yes', 'Use this integration', integration?.enabled ?? true),
-    ],
-    send(data) {
-      const given = filled(credentials, data)
+    content() {
+      const secrets = credentials.map((each) => toField(each, '', integration !== undefined))
+      const entered = fieldset('Credentials', el('p', { class: 'hint' }, hint + keep), secrets)
+      const required = entered.querySelectorAll<HTMLInputElement>(':required')
+      const used = checkbox('enabled', 'yes', 'Use this integration', integration?.enabled ?? true)
+      used.addEventListener('change', () => {
+        for (const input of required) input.required = used.querySelector(':checked') !== null
+      })
+      return [settings.map((each) => toField(each, values[each.name] ?? '')), entered, used]
+    },
+    async send(data) {
+      const { data: present } = await call('GET /integrations', {})
+      // A PUT would undo what another person has changed.
+      if (present.find((each) => each.kind === kind)?.updated_at !== integration?.updated_at) {
+        const message = 'It was changed meanwhile: open the form again.'
+        throw new ApiError({ status: 409, code: 'invalid_request', message })
+      }
+      const given = filled(credentials, ({ name }) => text(data, name))
       const body = {
         enabled: data.has('enabled'),
-        ...filled(settings, data),
+        ...filled(settings, ({ name }) => text(data, name).trim()),
         ...(Object.keys(given).length > 0 && { credentials: given }),
       }
       return call('PUT /integrations/{kind}', { params: { kind }, body })
@@ -93,8 +101,8 @@ function edit({ call }: Scope, kind: Kind, integration?: Integration): Action {
   }
 }
 
-function filled(inputs: readonly Input[], data: FormData): Record<string, string> {
-  const values = inputs.map(({ name }) => [name, text(data, name).trim()] as const)
+function filled(inputs: readonly Input[], read: (input: Input) => string): Record<string, string> {
+  const values = inputs.map((each) => [each.name, read(each)] as const)
   return Object.fromEntries(values.filter(([, value]) => value !== ''))
 }
 
