@@ -195,4 +195,41 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     const credentials = { account_number: '12', api_key: ' key ' }
     expect(sent).toMatchObject([{ body: { base_url: 'https://supplier.example', credentials } }])
   })
+
+  it('add no member whom another person has added meanwhile', async () => {
+    const page = await show('members')
+    const sent = await recordChanges(page)
+    const added = listOf(...rowsOf(MEMBERS), change(MEMBERS, { email: 'new@ridgeline.example' }))
+    await page.route(`**${MEMBERS}?*`, (route) => route.fulfill({ json: added }))
+    await button(page, 'Add member').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Email').fill('New@ridgeline.example')
+    await dialog.getByRole('button', { name: 'Add member' }).click()
+    await dialog.getByText('This member is there already: edit the role.').waitFor()
+    expect(sent).toEqual([])
+  })
+
+  it.each([
+    ['demote', 'Edit'],
+    ['remove', 'Remove'],
+  ])('offer owners who %s themselves only what they still may do', async (_, action) => {
+    const page = await show('members')
+    await recordChanges(page)
+    const own = {
+      actor: 'owner@ridgeline.example',
+      operator: false,
+      companies: [{ id: 1, name: 'One', role: 'developer' }],
+    }
+    await page.route('**/admin/v1/me', (route) => route.fulfill({ json: own }))
+    await button(page, `${action}: developer@ridgeline.example`).click()
+    const dialog = page.getByRole('dialog')
+    const submit = dialog.getByRole('button', { name: action === 'Edit' ? 'Save' : 'Remove member' })
+    await submit.click()
+    await page.getByText(/^developer@ridgeline\.example was/).waitFor()
+    expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(1)
+    await button(page, `${action}: owner@ridgeline.example`).click()
+    await submit.click()
+    await page.getByRole('heading', { level: 1, name: 'API tokens' }).waitFor()
+    expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(0)
+  })
 })

@@ -14,35 +14,39 @@ export const members = listView({
   lead: 'Who may open these settings. Developers manage tokens, webhooks and accounting events; owners also integrations and members.',
   isForOwners: true,
   read: ({ list }) => list('GET /members'),
-  head: (scope, rows) => [add(scope, rows)],
+  head: (scope) => [add(scope)],
   empty: 'There is no member yet.',
-  item: ({ email, role, created_at }, scope) => ({
-    title: email,
-    state: ['quiet', ROLES[role]],
-    facts: [['Added ', time(created_at)]],
-    actions: [
-      {
-        label: 'Edit',
-        title: `Edit ${email}`,
-        submit: 'Save',
-        content: () => [choice('Role', 'role', ROLES, role)],
-        send: (data) => put(scope, email, data),
-        done: `${email} was changed.`,
-      },
-      {
-        label: 'Remove',
-        look: 'danger',
-        title: `Remove ${email}?`,
-        submit: 'Remove member',
-        content: () => ['The person can no longer open these settings. The tokens that they created keep working.'],
-        send: () => scope.call('DELETE /members/{email}', { params: { email } }),
-        done: `${email} was removed.`,
-      },
-    ],
-  }),
+  item({ email, role, created_at }, scope) {
+    // The page offers what the role allowed when it was loaded.
+    const reloadOwn = () => email === scope.actor && location.reload()
+    return {
+      title: email,
+      state: ['quiet', ROLES[role]],
+      facts: [['Added ', time(created_at)]],
+      actions: [
+        {
+          label: 'Edit',
+          title: `Edit ${email}`,
+          submit: 'Save',
+          content: () => [choice('Role', 'role', ROLES, role)],
+          send: (data) => put(scope, email, data).then(reloadOwn),
+          done: `${email} was changed.`,
+        },
+        {
+          label: 'Remove',
+          look: 'danger',
+          title: `Remove ${email}?`,
+          submit: 'Remove member',
+          content: () => ['The person can no longer open these settings. The tokens that they created keep working.'],
+          send: () => scope.call('DELETE /members/{email}', { params: { email } }).then(reloadOwn),
+          done: `${email} was removed.`,
+        },
+      ],
+    }
+  },
 })
 
-const add = (scope: Scope, rows: readonly ItemOf<'GET /members'>[]): Action => ({
+const add = (scope: Scope): Action => ({
   label: 'Add member',
   look: 'primary',
   content: () => [
@@ -53,8 +57,9 @@ const add = (scope: Scope, rows: readonly ItemOf<'GET /members'>[]): Action => (
     ),
     choice('Role', 'role', ROLES),
   ],
-  send(data) {
+  async send(data) {
     const email = text(data, 'email').toLowerCase()
+    const rows = await scope.list('GET /members')
     // A PUT would change the role.
     if (!rows.some((row) => row.email === email)) return put(scope, email, data)
     const message = 'This member is there already: edit the role.'

@@ -40,7 +40,7 @@ async function start(): Promise<void> {
         return showAlone(el('p', `Company ${named} is not in your list.`))
       }
       choice.value = String(company.id)
-      return showView(company, movesFocus, show)
+      return showView(company, me.actor, movesFocus, show)
     }
     choice.addEventListener('change', () => {
       history.pushState(null, '', `?company=${choice.value}${location.hash}`)
@@ -83,7 +83,7 @@ function showCompanies(companies: readonly Company[]): HTMLSelectElement {
 }
 
 /** @param show shows the view and company in the URL by then */
-async function showView(company: Company, movesFocus: boolean, show: (movesFocus: boolean) => void): Promise<void> {
+async function showView(company: Company, actor: string, movesFocus: boolean, show: (movesFocus: boolean) => void) {
   const isOwner = company.role !== 'developer'
   const views = VIEWS.filter((view) => isOwner || !view.isForOwners)
   const view = views.find(({ id }) => `#${id}` === location.hash) ?? VIEWS[0]
@@ -101,6 +101,6 @@ async function showView(company: Company, movesFocus: boolean, show: (movesFocus
     show(true)
   }
   // If the reader has moved to another view by then, the element is no longer shown.
-  await showLoaded(content, view.load({ ...openCompany(company.id), isOwner, refresh }))
+  await showLoaded(content, view.load({ ...openCompany(company.id), isOwner, actor, refresh }))
   content.removeAttribute('aria-busy')
 }

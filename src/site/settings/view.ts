@@ -5,6 +5,8 @@ import { type Action, openForm } from './form.ts'
 export interface Scope extends CompanyApi {
   /** Whether the person may change integrations and members. */
   isOwner: boolean
+  /** The email of the person, or who else acts. */
+  actor: string
   /** Reads the view again and announces a finished action. */
   refresh(done: string | null): void
 }
