@@ -232,4 +232,10 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     await page.getByRole('heading', { level: 1, name: 'API tokens' }).waitFor()
     expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(0)
   })
+
+  it('count the hours of a time ago, not the days of the calendar', async () => {
+    const last_used_at = new Date(Date.now() - 47 * HOUR_MS).toISOString()
+    const page = await show('tokens', { [`${COMPANY}/tokens`]: listOf(change(`${COMPANY}/tokens`, { last_used_at })) })
+    expect(await rows(page)).toEqual([expect.stringContaining('Last used 1 day ago')])
+  })
 })

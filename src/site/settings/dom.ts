@@ -45,7 +45,7 @@ export function announce(text: string): void {
 }
 
 const DATE_TIME = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short' })
-const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto' })
+const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'always' })
 export const DAY_MS = 86_400_000
 const UNITS = [
   ['day', DAY_MS],
