@@ -159,6 +159,33 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
     expect(requests).toEqual(['/api/v1/clients/ruth%40harbor-rowing-club.example'])
   })
 
+  it('says why a header cannot be sent', async () => {
+    const page = await open.newPage()
+    await openPage(page, open.dev.url)
+    await page.evaluate(`sessionStorage.setItem('api-token', '${open.dev.token}')`)
+    await page.reload()
+    const operation = page.locator('#createClient')
+    await operation.getByRole('button', { name: 'Try it' }).click()
+    await operation.getByLabel('Idempotency-Key').fill('ключ')
+    await operation.getByRole('button', { name: 'Send' }).click()
+    await expect.poll(() => operation.locator('.result').innerText()).toMatch(/Headers.*ISO-8859-1/)
+    await operation.getByLabel('Idempotency-Key').fill('key')
+    await operation.getByLabel('Body').fill('{}')
+    await operation.getByRole('button', { name: 'Send' }).click()
+    await expect.poll(() => operation.locator('.result').innerText()).toMatch(/^400 in/)
+  })
+
+  it.each(['', 'guides/deploy'])('prints all of its code, without the navigation: /%s', async (path) => {
+    // On wide paper it has its wide look.
+    const page = await open.newPage({ viewport: { width: 1280, height: 500 } })
+    await page.emulateMedia({ media: 'print' })
+    await openPage(page, `${open.dev.url}/${path}`)
+    const cut = `[...document.querySelectorAll('pre, .code')].filter(
+      (one) => one.checkVisibility() && one.scrollHeight > one.clientHeight + 1).length`
+    expect(await page.evaluate(cut)).toBe(0)
+    expect(await page.locator('body > nav').isVisible()).toBe(false)
+  })
+
   it('shows its first content before a script has come, and all of it without scripts', async () => {
     const page = await open.newPage({ viewport: { width: 1280, height: 900 } })
     const held: string[] = []

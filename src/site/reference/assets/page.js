@@ -51,19 +51,19 @@ async function showToken() {
   if (company) tokenStatus.textContent = `Authorized for this tab: ${company.name}.`
 }
 
-/** @returns status 0 when there was no response */
-async function send(method, path, { body, headers = {} } = {}) {
+/** @returns status 0 when there was no response; also with a `problem` where a header cannot be sent */
+async function send(method, path, { body, headers: given = {} } = {}) {
   const start = performance.now()
+  const authorization = `Bearer ${sessionStorage.getItem(TOKEN)}`
+  const type = body !== undefined && { 'content-type': 'application/json' }
+  let headers
   try {
-    const response = await fetch(path, {
-      method,
-      headers: {
-        authorization: `Bearer ${sessionStorage.getItem(TOKEN)}`,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-        ...headers,
-      },
-      body,
-    })
+    headers = new Headers({ authorization, ...type, ...given })
+  } catch (error) {
+    return { status: 0, body: '', problem: error.message }
+  }
+  try {
+    const response = await fetch(path, { method, headers, body })
     const text = await response.text()
     return { status: response.status, body: text, ms: Math.round(performance.now() - start) }
   } catch {
@@ -224,12 +224,10 @@ function openForm(button) {
     result.replaceChildren(make('p', {}, 'Sending…'))
     const values = inputs.map((input) => ({ ...input, value: form.elements.namedItem(input.name).value }))
     const headers = Object.fromEntries(listPairs(values, 'header'))
-    const { status, body, ms } = await send(method, addressOf(path, values), {
-      body: form.elements.body?.value,
-      headers,
-    })
+    const sent = { body: form.elements.body?.value, headers }
+    const { status, body, ms, problem } = await send(method, addressOf(path, values), sent)
     isSending = false
-    const line = status === 0 ? 'No response.' : `${status} in ${ms} ms`
+    const line = status === 0 ? (problem ?? 'No response.') : `${status} in ${ms} ms`
     const output = make('pre', { tabIndex: 0, role: 'group', ariaLabel: 'Response body' })
     output.append(make('code', {}, formatBody(body).slice(0, SHOWN_CHARACTERS)))
     result.replaceChildren(make('p', { className: 'line' }, line), ...(body === '' ? [] : [output]))
