@@ -62,7 +62,8 @@ export async function readGauges(binding: D1Database, nowMs: number) {
   const use = startUse()
   const isWaiting = sql`state IN ('pending', 'sent')`
   const delivering = sql`SELECT i.company_id FROM integrations AS i JOIN companies AS c ON c.id = i.company_id
-    WHERE i.kind = 'accounting_sync' AND i.enabled = 1 AND c.suspended = 0 AND c.deliveries_paused = 0`
+    WHERE i.kind = 'accounting_sync' AND i.enabled = 1 AND c.suspended = 0 AND c.deliveries_paused = 0 AND NOT EXISTS
+      (SELECT 1 FROM accounting_connections AS a WHERE a.company_id = i.company_id AND a.stopped_for = i.updated_at)`
   const counted = sql`SELECT count(*) FILTER (WHERE ${isWaiting}) AS pending,
     count(*) FILTER (WHERE state = 'parked') AS parked, count(*) FILTER (WHERE state = 'dead') AS dead,
     min(id) FILTER (WHERE ${isWaiting} AND company_id IN (${delivering})) AS oldest

@@ -103,6 +103,10 @@ describe('the gauge line', () => {
     ['a paused company', 'UPDATE companies SET deliveries_paused = 1 WHERE id = ?'],
     ['a disabled integration', 'UPDATE integrations SET enabled = 0 WHERE company_id = ?'],
     ['a removed integration', 'DELETE FROM integrations WHERE company_id = ?'],
+    [
+      'a connection that stopped until the integration changes',
+      "INSERT INTO accounting_connections (company_id, remote_account, stopped_for) VALUES (?, '', 0)",
+    ],
   ])('counts events of %s, and not how long they wait', async (_, stop) => {
     const other = await mintCompany({ home: homeOf(company.id) })
     await addOrder(other)
