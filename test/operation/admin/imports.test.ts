@@ -284,6 +284,13 @@ describe('the import of a seed file', () => {
     expect(await readRows(file.company.id)).toEqual(before)
   })
 
+  it('takes a part of a file of seven million orders', async () => {
+    const [part] = partsOf(freshShop(), { check: true })
+    const post = (parts: number) => adminCall('POST', `/companies/${part?.file.company.id}/imports`, { ...part, parts })
+    expect((await post(100_000)).status).toBe(200)
+    expect((await post(100_001)).status).toBe(400)
+  })
+
   it('refuses another company, too large a body and a part that there is not', async () => {
     const file = freshShop()
     const [part] = partsOf(file)

@@ -4,8 +4,8 @@ import { exportedThread } from '../../../resources/mail/contract.ts'
 import { seedFile } from '../../copies/seed/file.ts'
 import { adminContracts } from '../fields.ts'
 
-/** Limits the parts of a file: five million rows at 500 rows a part. */
-const MAX_PARTS = 10_000
+/** Limits the parts of a file: 50 million rows at 500 rows a part, more than a database holds. */
+const MAX_PARTS = 100_000
 /** Limits the ids of one kind to which a part can refer. */
 const MAX_KNOWN = 2_000
 
