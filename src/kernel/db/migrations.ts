@@ -81,7 +81,7 @@ export async function readApplied(binding: D1Database): Promise<string | null> {
   }
 }
 
-export const MISSING = /no such (table|column)/
+export const MISSING = /no such (table|column)|has no column/
 
 /** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
 export function isMissing(error: unknown): boolean {

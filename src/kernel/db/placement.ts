@@ -4,6 +4,7 @@ import {
   type Database,
   type DatabaseOptions,
   databaseMessage,
+  databaseText,
   openDatabase,
   orm,
   type Results,
@@ -11,6 +12,7 @@ import {
   statement,
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
+import { MISSING } from './migrations.ts'
 import { DATABASE_BINDING } from './names.ts'
 import { companies } from './schema.ts'
 
@@ -86,6 +88,9 @@ export function databaseFor(
       return results.slice(guards.length) as Results<T>
     } catch (error) {
       const guard = parseRefusal(error)
+      // The look-up of a token verifies the schema of the directory only: Time Travel may set back another database.
+      const isOutdated = !guard && name !== DIRECTORY && MISSING.test(databaseMessage(error))
+      if (isOutdated) throw missing('schema_outdated', name, `${name}: ${databaseText(error)}`)
       if (!guard) throw error
       if (guard.state === 'lost') throw missing('company_missing', name, `${name} has no company ${companyId}`)
       if (guard.state !== 'moved') {
