@@ -1,9 +1,13 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
+import { openDatabase } from '../../src/kernel/db/client.ts'
 import { moveFor } from '../../src/operation/copies/move.ts'
+import { raiseSequences, removeChanges } from '../../src/operation/copies/restore-queries.ts'
+import { SEQUENCES, type Sequences } from '../../src/operation/copies/tables.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
 import { type Home, mintCompany, sql } from '../support/app.ts'
+import { meterBindings } from '../support/meter.ts'
 import { readStored } from './support.ts'
 import { openWorks, type Work } from './work.ts'
 
@@ -45,6 +49,23 @@ it.each([1, 2])(
     expect(await quotaOf(companyId)).toEqual([{ storage_quota_bytes: 2_147_483_648 }])
   },
 )
+
+it('the end of a restore or a recovery does not read all rows of a company, which may be many', async () => {
+  const [, company] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB' })]
+  const key = 'company_id, id, created_at, updated_at, company_name, company_name_key'
+  await sql(
+    `INSERT INTO clients (${key}) WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+     SELECT ?1, i, 0, 0, 'Acme', 'ACME' FROM n`,
+    company.id,
+  )
+  await sql('UPDATE companies SET recounted_at = 5 WHERE id = ?', company.id)
+  await removeChanges({ companyId: company.id, db: openDatabase(env.DB) })
+  const { env: metered, take } = meterBindings(env)
+  const sequences = Object.fromEntries(SEQUENCES.map((name) => [name, 2_000])) as Sequences
+  await raiseSequences({ companyId: company.id, db: openDatabase(metered.DB) }, sequences, null)
+  expect(take().rowsRead).toBeLessThan(100)
+  expect(await sql('SELECT recounted_at FROM companies WHERE id = ?', company.id)).toEqual([{ recounted_at: 0 }])
+})
 
 it('a company’s stored bytes and its quota are right after a restore', async () => {
   const { work, look, companyId } = await begin(7, 60)

@@ -47,6 +47,30 @@ describe('the stored bytes of a company', () => {
     expect((await readStored(other.id)).counted).toBe(0)
   })
 
+  it('are not counted again every day where a company stores much: other companies would wait for it', async () => {
+    const { other, company } = await mintPair()
+    await sql('UPDATE companies SET recounted_at = 9e15')
+    const large = 'UPDATE companies SET recounted_at = ?, stored_bytes = 200000001 WHERE id = ?'
+    await sql(large, null, other.id)
+    await sql(large, 0, company.id)
+    await recountDaily(openDatabase(env.DB), START_MS)
+    expect((await readStored(other.id)).counted).toBe(0)
+    expect((await readStored(company.id)).counted).toBe(200_000_001)
+  })
+
+  it('are counted by and by while those of another company cannot be', async () => {
+    const { other, company } = await mintPair()
+    await sql('UPDATE companies SET recounted_at = 9e15')
+    await sql('UPDATE companies SET recounted_at = NULL WHERE id = ?', other.id)
+    await sql('UPDATE companies SET recounted_at = 0, stored_bytes = 5 WHERE id = ?', company.id)
+    await sql(`CREATE TRIGGER failing BEFORE UPDATE OF recounted_at ON companies WHEN NEW.id = ${other.id}
+      BEGIN SELECT raise(ABORT, 'failed'); END`)
+    const recount = () => recountDaily(openDatabase(env.DB), START_MS).catch(() => undefined)
+    for (let sweeps = 0; sweeps < 50; sweeps++) await recount()
+    await sql('DROP TRIGGER failing')
+    expect((await readStored(company.id)).counted).toBe(0)
+  })
+
   it('are in a gauge where they are above 80 % of the quota', async () => {
     const { company } = await mintPair()
     const near = async () => (await readGauges(env.DB, START_MS))[0]?.companies_near_quota ?? expect.fail('no gauges')

@@ -71,12 +71,18 @@ export function recountOf(companyId: number, nowMs: number) {
 const DAY_MS = 86_400_000
 /** Companies recounted by one sweep, every 5 minutes: 1,024 take less than a day. */
 const RECOUNTED_AT_ONCE = 4
+/** A recount of 2 GB takes seconds, for which the other companies wait: a larger company's triggers must do. */
+const RECOUNTED_MAX_BYTES = 200_000_000
 
-/** Recounts some companies of a database, each once a day: so a row that was written without its triggers counts too. */
+/**
+ * Recounts some companies of a database, each once a day: so a row that was written without its triggers counts too. In
+ * any order: those that always fail must not be picked each time.
+ */
 export async function recountDaily(db: Database, nowMs: number): Promise<void> {
   const [due] = await db.read([
-    statement<{ id: number }>(sql`SELECT id FROM companies WHERE coalesce(recounted_at, 0) < ${nowMs - DAY_MS}
-      AND ${isHere} ORDER BY coalesce(recounted_at, -1) LIMIT ${RECOUNTED_AT_ONCE}`),
+    statement<{ id: number }>(sql`SELECT id FROM companies WHERE ${isHere} AND (recounted_at IS NULL
+      OR (recounted_at < ${nowMs - DAY_MS} AND stored_bytes <= ${RECOUNTED_MAX_BYTES}))
+      ORDER BY random() LIMIT ${RECOUNTED_AT_ONCE}`),
   ])
   for (const { id } of due) await db.writeIdempotent([recountOf(id, nowMs)])
 }

@@ -4,7 +4,6 @@ import { orm, statement } from '../../kernel/db/client.ts'
 import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere } from '../../kernel/db/placement.ts'
-import { recountOf } from '../../kernel/db/quota.ts'
 import { changes, companies, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
 import { hasContent } from './read-queries.ts'
 import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './tables.ts'
@@ -109,14 +108,17 @@ export async function raiseSequences({ companyId, db }: CompanyContext, sequence
   const isCompany = sql`id = ${companyId}`
   const isOf = sql`company_id = ${companyId}`
   const [, , , , [row]] = await db.writeIdempotent([
-    orm.update(companies).set(raiseTo(SEQUENCES, sequences)).where(isCompany),
+    // The sweep recounts the company, which may take longer than this batch may. The triggers have counted it until then.
+    orm
+      .update(companies)
+      .set({ ...raiseTo(SEQUENCES, sequences), recounted_at: sql`min(recounted_at, 0)` })
+      .where(isCompany),
     orm.delete(changes).where(isOf),
     orm.delete(webhookDeliveries).where(isOf),
     statement(sql`UPDATE webhook_endpoints SET replay_position = NULL, replay_end = NULL,
       position = (SELECT last_change FROM companies WHERE ${isCompany}) WHERE ${isOf}`),
     statement<Sequences>(sql`SELECT ${sequenceColumns} FROM companies WHERE ${isCompany}`),
     ...(company ? [orm.update(companies).set(settings(company)).where(isCompany)] : []),
-    recountOf(companyId, Date.now()),
   ])
   return row ?? sequences
 }
