@@ -92,6 +92,33 @@ describe('the removal of old rows', () => {
     expect(left.map(({ state, at }) => [state, at])).toEqual(events.toSpliced(1, 1))
   })
 
+  it('removes tokens that ended 400 days ago, of every company, and leaves those that have not ended', async () => {
+    const [other, { id }] = [await mintCompany({ home: 'DB' }), await mintCompany({ home: 'DB' })]
+    await sql('DELETE FROM api_tokens WHERE company_id = ?', id)
+    const [kept, old] = [NOW - 400 * DAY_MS, NOW - 400 * DAY_MS - 1]
+    const addTokens = (of: number, ends: (number | null)[][]) =>
+      sql(
+        `INSERT INTO api_tokens (company_id, token_hash, name, permissions, created_at, revoked_at, expires_at)
+         SELECT ?1, ?1 || '-' || key, key, '[]', 0, value ->> 0, value ->> 1 FROM json_each(?2)`,
+        ...[of, JSON.stringify(ends)],
+      )
+    await addTokens(other.id, [[old, null]])
+    await addTokens(id, [
+      [null, null],
+      [kept, null],
+      [null, kept],
+      [null, old],
+      [old, null],
+      [old, NOW],
+      [kept, old],
+    ])
+    await removeExpiredRows(openDatabase(env.DB), NOW)
+    const namesOf = async (of: number) =>
+      (await sql('SELECT name FROM api_tokens WHERE company_id = ? ORDER BY id', of)).map(({ name }) => name)
+    expect(await namesOf(id)).toEqual(['0', '1', '2'])
+    expect(await namesOf(other.id)).not.toContain('0')
+  })
+
   /** Gives a company so many idempotent results and delivered accounting events, which have expired. */
   async function expire({ id }: TestCompany, rows: number): Promise<void> {
     await addOrder(id)
