@@ -56,6 +56,15 @@ describe('encrypted credentials', () => {
     await expect(attempt).rejects.toThrow('CREDENTIALS_KEY must be 32 bytes in base64.')
   })
 
+  it('are readable in each step of a rotation by an isolate that has the keys of the step before', async () => {
+    const next = key()
+    const steps = [KEY, `${KEY},${next}`, `${next},${KEY}`]
+    for (const [index, keys] of steps.entries()) {
+      const stored = await encryptCredentials(keys, 7, 'storage', { a: 1 })
+      expect(await decryptCredentials(steps[index - 1] ?? KEY, 7, 'storage', stored)).toEqual({ a: 1 })
+    }
+  })
+
   it('survive a key rotation', async () => {
     const stored = await encryptCredentials(KEY, 7, 'storage', { a: 1 })
     const both = `${key()}, ${KEY}`
