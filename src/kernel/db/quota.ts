@@ -74,10 +74,7 @@ const RECOUNTED_AT_ONCE = 4
 /** A recount of 2 GB takes seconds, for which the other companies wait: a larger company's triggers must do. */
 const RECOUNTED_MAX_BYTES = 200_000_000
 
-/**
- * Recounts some companies of a database, each once a day: so a row that was written without its triggers counts too. In
- * any order: those that always fail must not be picked each time.
- */
+/** Recounts some companies, each once a day, for rows written without triggers. In any order: one may always fail. */
 export async function recountDaily(db: Database, nowMs: number): Promise<void> {
   const [due] = await db.read([
     statement<{ id: number }>(sql`SELECT id FROM companies WHERE ${isHere} AND (recounted_at IS NULL

@@ -4,10 +4,11 @@ import { log, nameOf } from '../../kernel/http/errors.ts'
 import * as reader from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
 import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
-import { type Key, TABLES } from './tables.ts'
+import { type Key, TABLE_NAMES, TABLES } from './tables.ts'
 
 export interface BackupState {
   at: string
+  tables: string
   /** The position in the list of tables, which descends to -1 at the end, and the key in that table. */
   table: number
   after: Key | null
@@ -27,7 +28,7 @@ const PART = 'part/'
 export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: number): Promise<boolean> {
   const endMs = Date.now() + ms
   let state = kv.get<BackupState>(BACKUP)
-  if (!state || Date.now() - Date.parse(state.at) >= MAX_BACKUP_MS) {
+  if (state?.tables !== TABLE_NAMES || Date.now() - Date.parse(state.at) >= MAX_BACKUP_MS) {
     forgetBackup(kv)
     state = beginBackup(Date.now())
   }
@@ -55,7 +56,7 @@ export function forgetBackup(kv: SyncKvStorage): void {
 }
 
 export const beginBackup = (nowMs: number): BackupState => {
-  return { at: isoTime(nowMs), table: TABLES.length - 1, after: null, parts: 0 }
+  return { at: isoTime(nowMs), tables: TABLE_NAMES, table: TABLES.length - 1, after: null, parts: 0 }
 }
 
 /**

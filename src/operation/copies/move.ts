@@ -8,7 +8,7 @@ import { conflict, log } from '../../kernel/http/errors.ts'
 import * as guard from './guard-queries.ts'
 import * as sync from './move-sync.ts'
 import { readCompany } from './read-queries.ts'
-import { type Key, MOVED } from './tables.ts'
+import { type Key, MOVED, TABLE_NAMES } from './tables.ts'
 import { removeKeys, removeRows } from './write-queries.ts'
 
 /**
@@ -18,6 +18,7 @@ import { removeKeys, removeRows } from './write-queries.ts'
  */
 interface MoveState {
   step: 'clear' | 'begin' | 'copy' | 'compare' | 'follow' | 'switch' | 'place' | 'remove' | 'undo'
+  tables: string
   /** The position in the list of tables, and the key in that table. */
   table: number
   after: Key | null
@@ -48,7 +49,7 @@ const LAST_FAILURES = 3
 
 const START = { table: 0, after: null, changed: 0 } as const
 const COUNTS = { rows: 0, refusedMs: 0, failures: 0, since: 0, until: 0, round: 0 } as const
-const BEGINNING: MoveState = { ...START, ...COUNTS, step: 'clear' }
+const BEGINNING: MoveState = { ...START, ...COUNTS, tables: TABLE_NAMES, step: 'clear' }
 
 /**
  * Moves a company to another database, or back to its source, for some time. The state is in the directory, so the next
@@ -100,7 +101,9 @@ async function open(env: Env, by: Administrator, destination: string) {
     await requireCurrent(bindingOf(env, destination))
     return { move, state: BEGINNING }
   }
-  const state = row.state as MoveState
+  const stored = row.state as MoveState
+  const again = ['copy', 'compare', 'follow'].includes(stored.step) ? 'clear' : stored.step
+  const state = stored.tables === TABLE_NAMES ? stored : { ...next(stored, again), tables: TABLE_NAMES }
   const isUndone = state.step === 'undo'
   if (destination === move.destination && !isUndone) return { move, state }
   if (destination !== move.source) {

@@ -107,12 +107,10 @@ export async function removeChanges({ companyId, db }: CompanyContext): Promise<
 export async function raiseSequences({ companyId, db }: CompanyContext, sequences: Sequences, company: Row | null) {
   const isCompany = sql`id = ${companyId}`
   const isOf = sql`company_id = ${companyId}`
+  // The sweep recounts the company, which may take longer than this batch may.
+  const raised = { ...raiseTo(SEQUENCES, sequences), recounted_at: sql`min(recounted_at, 0)` }
   const [, , , , [row]] = await db.writeIdempotent([
-    // The sweep recounts the company, which may take longer than this batch may. The triggers have counted it until then.
-    orm
-      .update(companies)
-      .set({ ...raiseTo(SEQUENCES, sequences), recounted_at: sql`min(recounted_at, 0)` })
-      .where(isCompany),
+    orm.update(companies).set(raised).where(isCompany),
     orm.delete(changes).where(isOf),
     orm.delete(webhookDeliveries).where(isOf),
     statement(sql`UPDATE webhook_endpoints SET replay_position = NULL, replay_end = NULL,

@@ -6,7 +6,7 @@ import { countRows, hasContent, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
 import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
 import { BackupError, findWithData, listBackups, readManifest, readPart } from './store.ts'
-import { type TablePlan, UNITS } from './tables.ts'
+import { TABLE_NAMES, type TablePlan, UNITS } from './tables.ts'
 import { restoreRows } from './write-queries.ts'
 
 export { hasContent, isEmpty }
@@ -20,6 +20,7 @@ interface RestoreState {
   at: number
   /** Whether all parts were checked. Nothing changes before that. */
   isChecked: boolean
+  tables: string
   /** How many parts are checked, then how many insertions are done. */
   position: number
   reconciliation: Reconciliation | null
@@ -81,6 +82,9 @@ const NOT_EMPTY = 'The company has data: only an empty one can be restored'
 const OTHERS_THREADS =
   'Another company of the database has email threads of this backup: create the company in another one, or move it there'
 
+/** Repeats all insertions. */
+const AGAIN = { step: 'take', tables: TABLE_NAMES, position: 0, rows: 0, reconciliation: null }
+
 /** The stored state of a restore, or that of a new one. */
 async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs: number): Promise<RestoreState> {
   const last = kv.get<RestoreState>(RESTORE)
@@ -90,6 +94,7 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
     if (!(await suspendAgain(context))) state = undefined
     await syncDirectory(context)
   }
+  if (state?.isChecked && state.tables !== TABLE_NAMES) state = { ...state, ...AGAIN }
   if (!state) {
     const backups = (await listBackups(context)).filter((at) => Date.parse(at) <= untilMs)
     const newest = backups.at(-1)
@@ -103,7 +108,7 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
     const backup = (await findWithData(context, backups.toReversed())) ?? newest
     forgetBackup(kv)
     const start = { step: 'check', at: Date.now(), isChecked: false, position: 0, rows: 0, reconciliation: null }
-    state = { ...start, differences: [], untilMs, backup }
+    state = { ...start, tables: TABLE_NAMES, differences: [], untilMs, backup }
   }
   if (state.untilMs !== untilMs) throw conflict('A restore from another time has begun: repeat it until it is done')
   kv.put(RESTORE, state)
@@ -125,8 +130,7 @@ export function isRestoring(kv: SyncKvStorage): boolean {
  */
 export function repeatRestore(kv: SyncKvStorage, isSuspended: boolean): void {
   const state = kv.get<RestoreState>(RESTORE)
-  const again = { step: 'take', position: 0, rows: 0, reconciliation: null }
-  if (state && state.step !== 'done' && isSuspended) kv.put(RESTORE, { ...state, ...again })
+  if (state && state.step !== 'done' && isSuspended) kv.put(RESTORE, { ...state, ...AGAIN })
   else kv.delete(RESTORE)
 }
 

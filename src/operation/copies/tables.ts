@@ -146,6 +146,9 @@ export const MOVED: readonly TablePlan[] = [
   ...ONLY_MOVED,
 ]
 
+/** Stored with positions among the tables: where a release has other tables, these mean nothing, and the work begins again. */
+export const TABLE_NAMES = [...UNITS, ...ONLY_MOVED].map(({ name }) => name).join()
+
 /** Tables from which a company's rows are removed, referring tables first, with what names a row. */
 export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
   ...MOVED.flatMap((plan) => (plan.columns ? [] : [plan, ...plan.parts])).toReversed(),

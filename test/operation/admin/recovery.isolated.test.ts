@@ -188,6 +188,17 @@ it('a backup under way is begun again after a recovery', async () => {
   expect(await runInDurableObject(object, (_, { storage }) => storage.kv.get('backup'))).toBe(undefined)
 })
 
+it('a backup that a release with other tables began is begun again, and has all rows', async () => {
+  await mintCompany()
+  const company = await mintCompany()
+  await company.call('POST', '/clients', { company_name: 'Acme' })
+  const begun = { ...beginBackup(Date.now()), tables: 'clients', table: 0 }
+  await runInDurableObject(objectOf(company.id), (_, { storage }) => storage.kv.put('backup', begun))
+  await backUp(company.id)
+  const [manifest] = await manifestsOf(company.id)
+  expect(manifest?.parts.map(({ rows }) => rows.clients ?? 0)).toEqual([1])
+})
+
 it('a damaged backup keeps no company from a recovery', async () => {
   const company = await mintCompany()
   await backUp(company.id)

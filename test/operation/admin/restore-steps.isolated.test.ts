@@ -138,6 +138,15 @@ it('a restore starts from the beginning, of any time, where Time Travel has remo
   expect(await finish()).toMatchObject({ differences: [] })
 })
 
+it('a restore that a release with other tables began inserts all rows', async () => {
+  const { id, client, kept, finish, stepToRows } = await emptySinceBackup()
+  await stepToRows()
+  kept.set(RESTORE, { ...Object(kept.get(RESTORE)), tables: 'clients', position: 999 })
+  // A token was made since the backup.
+  expect(await finish()).toMatchObject({ differences: [{ table: 'api_tokens' }] })
+  expect(await sql('SELECT id FROM clients WHERE company_id = ?', id)).toEqual([{ id: client.id }])
+})
+
 it('a restore that fails after it has suspended the company continues', async () => {
   const { kept, step, finish, isSuspended } = await emptySinceBackup()
   const failing = { ...openDatabase(env.DB), writeIdempotent: () => Promise.reject(new Error('The directory fails.')) }
