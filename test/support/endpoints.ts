@@ -33,7 +33,7 @@ export function exampleOf(contract: Contract, params: Record<string, string> = {
   const { example } = documentationOf(contract)
   const all: Record<string, string> = { ...example.params, ...params }
   const path = contract.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(all[name] ?? 'missing'))
-  const values = Object.entries(example.query ?? {}).map(([name, value]) => [name, String(value)])
+  const values = Object.entries(example.query ?? {}).map(([name, value]): [string, string] => [name, String(value)])
   const query = values.length > 0 ? `?${new URLSearchParams(values)}` : ''
   return { path: path + query, body: contract.body && example.body }
 }
