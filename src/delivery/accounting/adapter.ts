@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { formatEmail, type InvoiceCall, type InvoiceResult, listDisplayNames } from './invoice-payload.ts'
-import { AccountingError, sendRequest } from './transport.ts'
+import { AccountingError, orElse, sendRequest } from './transport.ts'
 
 const MINOR_VERSION = '75'
 const MAX_NAME_SHOWN = 100
@@ -37,17 +37,17 @@ export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<voi
 
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.number()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.number()]), z.transform(String))
-const text = z.catch(z.optional(z.string()), undefined)
-const amount = z.catch(z._default(z.nullable(z.number()), null), null)
+const text = orElse(z.optional(z.string()), undefined)
+const amount = orElse(z._default(z.nullable(z.number()), null), null)
 const entity = z.object({ Id: id })
 const invoice = z.looseObject({
   Id: id,
   SyncToken: syncToken,
   DocNumber: text,
   TxnDate: text,
-  CustomerRef: z.catch(z.optional(z.object({ value: id })), undefined),
+  CustomerRef: orElse(z.optional(z.object({ value: id })), undefined),
   TotalAmt: amount,
-  TxnTaxDetail: z.catch(z.optional(z.object({ TotalTax: amount })), undefined),
+  TxnTaxDetail: orElse(z.optional(z.object({ TotalTax: amount })), undefined),
 })
 const invoiceResponse = z.object({ Invoice: invoice })
 const numbered = z.object({ DocNumber: text })
@@ -182,11 +182,12 @@ const MAX_MARGIN_MS = 60_000
 const DEFAULT_LIFETIME_S = 3_600
 
 const token = z.string().check(z.minLength(1), z.maxLength(8_192))
+const lifetime = z.pipe(z.transform(Number), z.number().check(z.positive(), z.maximum(86_400)))
 const tokenResponse = z.object({
   // Every call would fail with a control character in its header.
   access_token: token.check(z.trim(), z.regex(/^\P{Cc}+$/u)),
   refresh_token: z.optional(token),
-  expires_in: z.catch(z.coerce.number().check(z.positive(), z.maximum(86_400)), DEFAULT_LIFETIME_S),
+  expires_in: orElse(lifetime, DEFAULT_LIFETIME_S),
 })
 
 /**
