@@ -57,8 +57,8 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     for (const summary of await page.locator('summary').all()) await summary.click()
     const failed = page.locator('.deliveries')
     await expect.poll(() => failed.count()).toBe(2)
-    expect(await failed.first().innerText()).toContain('failed 4 times, next attempt in')
-    expect(await failed.last().innerText()).toContain('failed 4 times')
+    expect(await failed.first().innerText()).toContain('failed 3 times, next attempt in')
+    expect(await failed.last().innerText()).toContain('failed 3 times')
     expect(await failed.last().innerText()).not.toContain('next attempt')
   })
 
@@ -221,11 +221,11 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
       companies: [{ id: 1, name: 'One', role: 'developer' }],
     }
     await page.route('**/admin/v1/me', (route) => route.fulfill({ json: own }))
-    await button(page, `${action}: developer@ridgeline.example`).click()
+    await button(page, `${action}: dev@ridgeline.example`).click()
     const dialog = page.getByRole('dialog')
     const submit = dialog.getByRole('button', { name: action === 'Edit' ? 'Save' : 'Remove member' })
     await submit.click()
-    await page.getByText(/^developer@ridgeline\.example was/).waitFor()
+    await page.getByText(/^dev@ridgeline\.example was/).waitFor()
     expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(1)
     await button(page, `${action}: owner@ridgeline.example`).click()
     await submit.click()

@@ -21,7 +21,7 @@ const TOKEN = { ...token, name: 'Warehouse sync', last_used_at: at(-3 * HOUR_MS)
 const [INTEGRATION] = examples.listIntegrations.data
 const [EVENT] = examples.listEvents.data
 const [webhook] = examples.listWebhooks.data
-const WEBHOOK = { ...webhook, url: 'https://hooks.example/crm', id: 'we_0123456789abcdef01' }
+const WEBHOOK = { ...webhook, url: 'https://hooks.example/crm', id: 'we_0123456789abcdef01', behind: 0, waiting: 0 }
 const [DELIVERY] = examples.listWebhookDeliveries.data
 const [ENTRY] = examples.listAudit.data
 
