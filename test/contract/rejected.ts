@@ -1,8 +1,8 @@
 import type { Api, Schemas } from './api.ts'
 
 /*
- * What the types must reject, one of each kind. Never run: a line without its expected error, because the types have become too loose, is
- * an error too.
+ * What the types must reject, one of each kind. Never run: a line without its expected error, because the types have become
+ * too loose, is an error too.
  */
 
 export async function sendInvalid(api: Api): Promise<void> {

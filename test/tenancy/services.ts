@@ -47,6 +47,7 @@ export async function administration({ id, administer, send, note, word, tokenId
   await administer('PATCH', `/webhooks/${ENDPOINT}`, { enabled: false })
   await administer('PATCH', `/webhooks/${ENDPOINT}`, { enabled: true, event_types: ['order.created'] })
   await administer('GET', `/webhooks/${ENDPOINT}/deliveries`)
+  await administer('POST', `/webhooks/${ENDPOINT}/rotate-secret`)
   const span = { from: '2020-01-01T00:00:00Z', to: '2030-01-01T00:00:00Z' }
   await administer('POST', `/webhooks/${ENDPOINT}/replay`, span)
   await administer('POST', '/webhooks', { url: 'https://example.com/hook' })

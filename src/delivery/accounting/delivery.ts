@@ -29,8 +29,13 @@ const STEPS_PER_ORDER = 8
 /** The key of encrypted tokens in the object's storage until the database has them: the previous ones are already void. */
 const UNSAVED_TOKENS = 'unsaved_tokens'
 
-/** `granted_with` is the credentials' refresh token: a different one means that the company connected again. */
-const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
+/**
+ * `granted_with` is the credentials' refresh token: a different one means that the company connected again. `granted_for`
+ * has the origins of the API and the token endpoint; older versions stored none.
+ */
+const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string(), granted_for: z.optional(z.string()) })
+type Consent = Pick<z.infer<typeof storedTokensSchema>, 'granted_with' | 'granted_for'>
+const originOf = (url: string) => new URL(url).origin
 
 /**
  * Delivers one company's events to its accounting system. A single object keeps the changes of an invoice in order and
@@ -39,7 +44,7 @@ const storedTokensSchema = z.extend(tokensSchema, { granted_with: z.string() })
 export class AccountingDelivery extends CompanyObject {
   protected override readonly name = 'accounting'
   /** The latest consent: the database may not have its tokens yet. */
-  private grant: (Grant & { granted_with: string }) | null = null
+  private grant: (Grant & Consent) | null = null
 
   protected override async run(context: CompanyContext): Promise<number | null> {
     const endMs = Date.now() + RUN_MS
@@ -119,7 +124,9 @@ export class AccountingDelivery extends CompanyObject {
     const settings = { ...stored, base_url, addresses: addressPolicy(this.env) }
     // Tokens that were issued for other hosts are not sent to these, whoever has entered them.
     const { refresh_token, token_url = getDefaultTokenUrl(base_url) } = settings
-    const granted_with = [refresh_token, new URL(base_url).origin, new URL(token_url).origin].join(' ')
+    const consent = { granted_with: refresh_token, granted_for: [base_url, token_url].map(originOf).join(' ') }
+    const isOfConsent = ({ granted_with, granted_for = consent.granted_for }: Consent) =>
+      granted_with === refresh_token && granted_for === consent.granted_for
     const { kv } = this.ctx.storage
     const unsaved = kv.get<string>(UNSAVED_TOKENS)
     const encrypted = unsaved ?? row?.tokens
@@ -128,13 +135,13 @@ export class AccountingDelivery extends CompanyObject {
     const tokens = storedTokensSchema.safeParse(decrypted).data
     const first = { refresh_token, access_token: null, access_good_until: 0 }
     const isUnsaved = unsaved !== undefined
-    const issued = tokens?.granted_with === granted_with ? { tokens, isUnsaved } : { tokens: first }
-    const grant = this.grant?.granted_with === granted_with ? this.grant : { granted_with, ...issued }
+    const issued = tokens && isOfConsent(tokens) ? { tokens, isUnsaved } : { tokens: first }
+    const grant = this.grant && isOfConsent(this.grant) ? this.grant : { ...consent, ...issued }
     this.grant = grant
     const saveTokens = async (rotated: Tokens): Promise<void> => {
       // A call under way must not replace the tokens of a later consent.
       if (this.grant !== grant) return
-      const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { granted_with, ...rotated })
+      const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { ...consent, ...rotated })
       kv.put(UNSAVED_TOKENS, tokens)
       await queries.saveTokens(context, tokens)
       kv.delete(UNSAVED_TOKENS)

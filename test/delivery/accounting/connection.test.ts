@@ -2,6 +2,7 @@ import { evictDurableObject } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
+import { decryptCredentials, encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import { listDueCompanies } from '../../../src/kernel/db/sweep.ts'
 import { SPOILT } from '../../../src/simulators/accounting-data.ts'
 import { sql } from '../../support/app.ts'
@@ -167,6 +168,20 @@ describe('the connection', () => {
     await evictDurableObject(shop.object)
     await shop.world.steer({ action: 'expire_access' })
     expect(await shop.deliverEdit(id, 'b')).toBeNull()
+    expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
+  })
+
+  it('goes on with tokens that an older version has stored, without the hosts that they are for', async () => {
+    const { shop, id } = await Shop.openDelivered()
+    const { id: companyId } = shop.company
+    const of = [env.CREDENTIALS_KEY, companyId, 'accounting_sync'] as const
+    const { granted_for, ...older } = Object(await decryptCredentials(...of, String((await shop.connection())?.tokens)))
+    expect(granted_for).toContain('http://')
+    const tokens = await encryptCredentials(...of, older)
+    await sql('UPDATE accounting_connections SET tokens = ? WHERE company_id = ?', tokens, companyId)
+    await evictDurableObject(shop.object)
+    await shop.world.steer({ action: 'expire_access' })
+    expect(await shop.deliverEdit(id, 'x')).toBeNull()
     expect(await shop.accounting(id)).toMatchObject({ status: 'synced', last_error: null })
   })
 

@@ -19,7 +19,6 @@ import { administer, createEndpoint, openSubscription, Receiver, Subscriber } fr
 await mintCompany({ home: 'DB' })
 
 const FOREVER = { times: -1 }
-const _SPAN = { from: '2000-01-01T00:00:00Z', to: '2100-01-01T00:00:00Z' }
 
 describe('deliveries to one host', () => {
   it('begin at most ten times in any second, however late the timers are', () => {

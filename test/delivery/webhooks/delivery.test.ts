@@ -9,7 +9,6 @@ import { insert } from '../../support/rows.ts'
 import { expectedSignature, openSubscription } from './support.ts'
 
 const HOUR_MS = 3_600_000
-const _FOREVER = { times: -1 }
 
 describe('a message', () => {
   it('is signed, and holds the change as the feed has it', async () => {

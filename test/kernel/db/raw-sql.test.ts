@@ -26,8 +26,23 @@ const LITERALS = [
   new RegExp(`"(${BEGINS}[^"\n]*)"`, 'g'),
 ]
 
+/** A template in an interpolation, without one of its own. */
+const NESTED = /\$\{[^{}`]*?((?:\bsql(?:<[^`()]*>|\.raw\()?)?`(?:[^`$]|\$\{[^{}`]*\})*`)/g
+
 function breachesOf(path: string, text: string): string[] {
-  const literals = LITERALS.flatMap((literal) => Array.from(text.matchAll(literal), ([, sql = '']) => sql))
+  const inner: string[] = []
+  let outer = text
+  // A template in an interpolation would end the outer one: the innermost are taken out first.
+  for (let before = ''; before !== outer; ) {
+    before = outer
+    outer = outer.replaceAll(NESTED, (_, template: string) => {
+      inner.push(template)
+      return '${nested'
+    })
+  }
+  const literals = LITERALS.flatMap((literal) =>
+    Array.from([outer, ...inner].join('\n').matchAll(literal), ([, sql = '']) => sql),
+  )
   const statements = path.endsWith('.sql') ? text.split(';') : literals
   const plain = statements.map((sql) => {
     const bound = sql.replaceAll(/\$\{[^{}]*\}/g, '?').replaceAll(/--[^\n]*|'[^'\n]*'|\|\||->>?/g, ' ')
@@ -72,6 +87,7 @@ describe('operators on bits in raw SQL', () => {
     'x = y AND $[inner(sql`a | b << 1`)]',
     'x = y AND $[sql.raw(`a >> b << 3`)]',
     "x = y` + statement('SELECT id & 7 - 1 FROM b') + `",
+    'rowid > $[a ? sql`1` : sql`2`] AND id = $[slot] << 53',
   ])('are refused in TypeScript: %s', (sql) => {
     expect(breachesOf('a.ts', wrap(sql))).not.toEqual([])
   })

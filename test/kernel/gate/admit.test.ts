@@ -5,6 +5,7 @@ import { blockNetwork, hashToken } from '../../../src/kernel/gate/tokens.ts'
 import { call, mintCompany, mintToken, randomToken, request, send, sql } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
+import { watchCalls } from '../../support/wrap-bindings.ts'
 import { guarded, tokenObject } from './support.ts'
 
 beforeEach(stopTime)
@@ -71,7 +72,10 @@ describe('an Authorization header', () => {
     ...[`Bearer ${token} ${token}`, `Bearer ${token}, Bearer ${token}`, `Bearer crm_${token}`],
     ...[`Bearer ${token.slice(0, 32)} ${token.slice(32)}`, `Bearer "${token}"`],
   ])('of another form is refused: %s', async (authorization) => {
-    const { status, headers } = await call(null, 'GET', '/clients', undefined, { authorization })
+    const { calls, env: watched } = watchCalls(env)
+    const sent = request(null, 'GET', '/clients', undefined, { authorization })
+    const { status, headers } = await send(sent, { env: watched })
+    expect(calls).toEqual([])
     // An unknown token has a longer challenge.
     expect([status, headers.get('www-authenticate')]).toEqual([401, 'Bearer'])
   })

@@ -98,6 +98,8 @@ describe('accounting events', () => {
     expect(await sql('SELECT stopped_for FROM accounting_connections WHERE company_id = ?', shop.company.id)).toEqual([
       { stopped_for: null },
     ])
+    const retries = "SELECT entity_id FROM admin_log WHERE company_id = ? AND action = 'accounting_events.retry'"
+    expect(await sql(retries, shop.company.id)).toContainEqual({ entity_id: String(event?.id) })
     const theirs = await makeOrder(other, 'dead')
     expect((await as('POST', `/accounting-events/${(await eventOf(other, theirs))?.id}/retry`)).status).toBe(404)
     expect((await eventOf(other, theirs))?.state).toBe('dead')

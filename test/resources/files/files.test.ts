@@ -131,7 +131,7 @@ describe.each(['POST', 'GET'])('%s files', (method) => {
 describe('GET /orders/{orderId}/files', () => {
   it('lists files of several storage pages, and those of one thread', async () => {
     const own = await mintCompanyWithOrder()
-    const keys = Array.from({ length: 5 }, (_, n) => `${folderOf(own)}email/t${n % 2}/${n}`)
+    const keys = Array.from({ length: 5 }, (_, n) => `${folderOf(own)}email/${n % 2 ? 'tt' : 't'}/${n}`)
     for (const key of keys) await env.FILES.put(key, 'abc')
     // R2 lists 1,000 objects at a time, here 2.
     const list: R2Bucket['list'] = (options) => env.FILES.list({ ...options, limit: 2 })
@@ -141,7 +141,7 @@ describe('GET /orders/{orderId}/files', () => {
     const all = await read('')
     expect(all.body.configured).toBe(true)
     expect(pathsOf(all)).toEqual(keys.toSorted())
-    expect((await read('?legacyThreadId=t0')).body.files).toHaveLength(3)
+    expect((await read('?legacyThreadId=t')).body.files).toHaveLength(3)
   })
 
   it('returns path, name, length, time and source of a file', async () => {
