@@ -76,16 +76,19 @@ export async function readApplied(binding: D1Database): Promise<string | null> {
     const [[row]] = await openDatabase(binding).read([orm.select({ appliedMigrations }).from(sql`(SELECT 1)`)])
     return row?.appliedMigrations ?? null
   } catch (error) {
-    if (MISSING.test(databaseMessage(error))) return null
+    if (lacksSchema(error)) return null
     throw error
   }
 }
 
-export const MISSING = /no such (table|column)|has no column/
+/** Whether a query failed for a table or column that the database does not have. */
+export function lacksSchema(error: unknown): boolean {
+  return /no such (table|column)|has no column/.test(databaseMessage(error))
+}
 
-/** Whether a query failed for a table or column that the database does not have: before the schema is verified, yet. */
+/** As {@link lacksSchema}, but only until the schema is verified. */
 export function isMissing(error: unknown): boolean {
-  return accepted === null && MISSING.test(databaseMessage(error))
+  return accepted === null && lacksSchema(error)
 }
 
 const MIGRATE = '`npm run migrate`, for a deployment `npm run migrate -- --env NAME`'

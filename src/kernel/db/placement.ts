@@ -12,7 +12,7 @@ import {
   statement,
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
-import { MISSING } from './migrations.ts'
+import { lacksSchema } from './migrations.ts'
 import { DATABASE_BINDING } from './names.ts'
 import { companies } from './schema.ts'
 
@@ -89,7 +89,7 @@ export function databaseFor(
     } catch (error) {
       const guard = parseRefusal(error)
       // The look-up of a token verifies the schema of the directory only: Time Travel may set back another database.
-      const isOutdated = !guard && name !== DIRECTORY && MISSING.test(databaseMessage(error))
+      const isOutdated = !guard && name !== DIRECTORY && lacksSchema(error)
       if (isOutdated) throw missing('schema_outdated', name, `${name}: ${databaseText(error)}`)
       if (!guard) throw error
       if (guard.state === 'lost') throw missing('company_missing', name, `${name} has no company ${companyId}`)

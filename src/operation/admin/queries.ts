@@ -1,9 +1,9 @@
 import { type SQL, sql } from 'drizzle-orm'
 import { adminEntry } from '../../kernel/db/audit.ts'
-import { databaseMessage, orm, statement } from '../../kernel/db/client.ts'
+import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
-import { MISSING } from '../../kernel/db/migrations.ts'
+import { lacksSchema } from '../../kernel/db/migrations.ts'
 import { isHere, isPresent, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import { conflict, invalid, nameOf, unavailable } from '../../kernel/http/errors.ts'
@@ -33,7 +33,7 @@ export async function checkKnown({ companyId, directory, env }: AdminContext, ad
   const found = openEach(env).map(async ({ name, db }) => {
     const [rows] = await db.read([select(isLost)]).catch((error: unknown) => {
       // A database that is yet to be migrated.
-      if (MISSING.test(databaseMessage(error))) return [[]]
+      if (lacksSchema(error)) return [[]]
       const message = `${name} does not respond, and may have data of company ${companyId}`
       throw unavailable(2, { message, cause: nameOf(error) })
     })
