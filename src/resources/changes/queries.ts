@@ -64,11 +64,8 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
     ...new Set(rows.flatMap((row) => (row.type === type ? [Number(row.entity_id)] : []))),
   ]
   const valuesOf = (ids: unknown[]) => ({ companyId, ids: JSON.stringify(ids) })
-  const orderIds = idsOf('orders', page)
-  let [clientRows, orders] = await db.read([
-    clientsOf(valuesOf(idsOf('clients', page))),
-    ordersOf.small(valuesOf(orderIds)),
-  ])
+  const [clientIds, orderIds] = [idsOf('clients', page), idsOf('orders', page)]
+  let [clientRows, orders] = await db.read([clientsOf(valuesOf(clientIds)), ordersOf.small(valuesOf(orderIds))])
   if (orders[0]?.isCut) [orders] = await db.read([ordersOf.listed(valuesOf(orderIds))])
   let cut = orders.find(({ isCut }) => isCut)?.row.id
   if (cut !== undefined && cut === orderIds[0]) {

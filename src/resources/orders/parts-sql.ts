@@ -152,7 +152,8 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
     /** With a row for each list, since each row of D1 costs time. All orders have `isCut` where one list is too large. */
     small: statementWith(
       true,
-      (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}, NULL,
+      (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}
+        OR sum(length(element)) > ${number(LIMITS.characters)}, NULL,
         ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
         FROM ${some(element, source, SMALL.elements)}`,
     ),

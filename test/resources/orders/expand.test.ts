@@ -175,6 +175,19 @@ describe('a list with more lines than a response may have', () => {
   })
 })
 
+describe('many short lines with more characters than a response may have', () => {
+  it('end pages of the list and of the changes early', async () => {
+    const one = await mintShop()
+    for (let order = 0; order < 3; order++)
+      await addLines(one, (await createOrder(one)).invoice.id, 600, 'L'.repeat(700))
+    const first = await list(one, 'expand=invoice_items')
+    const second = await list(one, `expand=invoice_items&cursor=${first.pagination.next_cursor}`)
+    expect([first.data.length, second.data.length]).toEqual([2, 1])
+    expect(issuesOf(await one.call('GET', '/orders?expand=invoice_items&page=1'))).toEqual(['per_page'])
+    expect((await one.call('GET', '/changes?expand=object&types=orders')).body.orders).toHaveLength(2)
+  })
+})
+
 describe('an order with a list larger than a value of the database may be', () => {
   it('is read in full, and alone in a list', async () => {
     const one = await mintShop()
