@@ -55,9 +55,7 @@ export type KnownIds = Partial<Record<(typeof REFERENCES)[number][2], number[] |
 
 /** An invoice without a number gets the next one after the company's and the file's highest. */
 export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: number): Rows {
-  const numbers = file.orders.flatMap(({ invoice }) => invoice?.number?.match(/^\d{1,15}$/) ?? []).map(Number)
-  const floor = Math.max(lastInvoiceNumber, file.company.last_invoice_number ?? 0)
-  let lastNumber = numbers.reduce((highest, number) => Math.max(highest, number), floor)
+  let lastNumber = lastNumberOf(file.orders, Math.max(lastInvoiceNumber, file.company.last_invoice_number ?? 0))
   const orders = file.orders.map((order) => {
     const created_at = order.created_at ?? (order.created_date === undefined ? now : Date.parse(order.created_date))
     const { created_date = isoDate(created_at), updated_at = created_at } = order
@@ -104,6 +102,14 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
     }),
     integrations: [],
   }
+}
+
+type Numbered = { invoice?: { number?: string | undefined } | null | undefined }
+
+/** The highest invoice number of up to 15 digits, and at least `floor`. */
+export function lastNumberOf(orders: readonly Numbered[], floor: number): number {
+  const numbers = orders.flatMap(({ invoice }) => invoice?.number?.match(/^\s*\d{1,15}\s*$/) ?? []).map(Number)
+  return numbers.reduce((highest, number) => Math.max(highest, number), floor)
 }
 
 /** Adds positions to the elements, by default their order in the list, from 1. */

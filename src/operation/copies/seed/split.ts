@@ -3,7 +3,7 @@ import { parseJson } from '../../../kernel/http/body.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import { LISTS } from '../tables.ts'
 import type { SeedInput } from './file.ts'
-import { type KnownIds, numbered, REFERENCES } from './rows.ts'
+import { type KnownIds, lastNumberOf, numbered, REFERENCES } from './rows.ts'
 
 /** Limits one part, so that its transaction is short. An element over a limit is a part by itself. */
 const PART_ROWS = 500
@@ -40,14 +40,32 @@ export function splitSeedFile(file: SeedInput) {
   // A company alone is one part.
   if (groups.length === 0) groups.push([])
   const knownTo = findKnown(file)
-  const parts = groups.map((group) => joinElements(file, group)).map((part) => ({ file: part, known: knownTo(part) }))
+  const company = groups.length > 1 ? reserveIds(file) : file.company
+  const parts = groups.map((group) => joinElements(company, group)).map((file) => ({ file, known: knownTo(file) }))
   const digest = createHash('sha256')
   // All parts may be longer than a string can be.
   for (const [index, part] of parts.entries()) digest.update(`${index === 0 ? '[' : ','}${JSON.stringify(part)}`)
   return { hash: digest.update(']').digest('hex'), parts }
 }
 
-function joinElements({ company }: SeedInput, elements: Element[]): SeedInput {
+/** The company with the last ids of all parts: what requests create between two of them must not take one of a later part. */
+function reserveIds({ company, clients = [], orders = [] }: SeedInput): SeedInput['company'] {
+  const invoices = orders.flatMap(({ invoice }) => invoice ?? [])
+  const items = invoices.flatMap(({ items = [] }) => items)
+  const payments = invoices.flatMap(({ payments = [] }) => payments)
+  const lists = { client: clients, order: orders, invoice: invoices, invoice_item: items, payment: payments }
+  const ids = Object.entries(lists).map(([noun, list]): [string, number] => {
+    const name = `last_${noun}_id`
+    return [name, list.reduce((last, { id }) => Math.max(last, id), Number(Reflect.get(company, name) ?? 0))]
+  })
+  const { last_invoice_number: given, created_at } = company
+  const last_invoice_number = lastNumberOf(orders, given ?? 0)
+  // An empty company that becomes the file's keeps its number where the file has none, and a new one begins at 1000.
+  const isRaised = given !== undefined || (last_invoice_number > 1_000 && created_at === undefined)
+  return { ...company, ...Object.fromEntries(ids), ...(isRaised && { last_invoice_number }) }
+}
+
+function joinElements(company: SeedInput['company'], elements: Element[]): SeedInput {
   const part: Record<string, unknown> & SeedInput = { company }
   for (const { list, value } of elements) {
     if (list === 'integrations') part.integrations = { ...part.integrations, ...value }
