@@ -240,14 +240,11 @@ export async function syncDirectory(context: PlacedContext, changed = ['name', '
 
 /**
  * The place in a database's full-text tables for another company: the preferred one, or the lowest that is free. 1024,
- * which a constraint refuses, where there is none. That of a company on its way out or in is taken.
+ * which a constraint refuses, where there is none. That of another company on its way out or in is taken.
  */
-export function freeSlot(preferred = 0): SQL<number> {
-  const isFree = (
-    slot: SQL,
-  ) => sql`NOT EXISTS (SELECT 1 FROM companies AS u WHERE u.slot = ${slot} AND u.database IS NULL)
-    AND NOT EXISTS (SELECT 1 FROM moves AS m JOIN companies AS u ON u.id = m.company_id
-      WHERE u.slot = ${slot} AND u.database IS NOT NULL)`
+export function freeSlot(preferred = 0, companyId: number | null = null): SQL<number> {
+  const isFree = (slot: SQL) => sql`NOT EXISTS (SELECT 1 FROM companies AS u WHERE u.slot = ${slot}
+    AND u.id IS NOT ${companyId} AND (u.database IS NULL OR u.id IN (SELECT company_id FROM moves)))`
   return sql<number>`coalesce(
     (SELECT p.slot FROM (SELECT ${preferred} AS slot) AS p WHERE p.slot BETWEEN 0 AND 1023 AND ${isFree(sql`p.slot`)}),
     (SELECT z.slot FROM (SELECT 0 AS slot) AS z WHERE ${isFree(sql`z.slot`)}),

@@ -58,11 +58,11 @@ export async function prepareDestination({ companyId, db }: CompanyContext, comp
   const { name, created_at, updated_at } = company
   const values = { id: companyId, name, suspended: 1, deliveries_paused: 1, created_at, updated_at }
   const counters = { client_count: 0, order_count: 0, mail_bytes: 0, mail_bytes_checked: 0, stored_bytes: 0 }
-  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot: freeSlot(Number(company.slot)) }
+  const slot = freeSlot(Number(company.slot), companyId)
+  const state = { ...counters, recounted_at: 0, last_change: COPY_CHANGES, slot }
   const isCompany = sql`id = ${companyId}`
   const [, , [row]] = await db.writeIdempotent([
     insertRow(companies, { ...values, ...state }, sql`WHERE true`).onConflictDoNothing(),
-    // Otherwise this move's own slot in the directory counts as taken.
     orm.update(companies).set(state).where(sql`${isCompany} AND database IS NOT NULL`),
     orm.select({ slot: companies.slot }).from(companies).where(isCompany),
   ])
