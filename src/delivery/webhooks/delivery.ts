@@ -41,7 +41,8 @@ export class HostPace {
   /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
   begin(hostname: string, nowMs: number): number {
     const host = hostname.replace(/\.$/, '')
-    const begins = this.begins.get(host) ?? []
+    // Those behind a clock that went back do not count.
+    const begins = (this.begins.get(host) ?? []).filter((at) => at <= nowMs)
     const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
     if (oldest + SECOND_MS > nowMs) return oldest + SECOND_MS - nowMs
     this.begins.set(host, [...begins, nowMs].slice(-DELIVERIES_PER_SECOND))

@@ -55,6 +55,12 @@ describe('deliveries to one host', () => {
     )
   })
 
+  it('do not wait until a clock that went back is where it was', () => {
+    const pace = new HostPace()
+    for (let each = 0; each < DELIVERIES_PER_SECOND; each++) pace.begin('a.example', 3_600_000)
+    expect(pace.begin('a.example', 60_000)).toBe(0)
+  })
+
   it('do not wait for those to another host, nor where there are few', () => {
     const pace = new HostPace()
     for (let each = 0; each < DELIVERIES_PER_SECOND; each++) expect(pace.begin('a.example', 1_000)).toBe(0)
