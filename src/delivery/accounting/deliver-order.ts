@@ -43,8 +43,8 @@ export async function deliverNext(delivery: Delivery, orderId: number): Promise<
   const { events, link, source, version } = await loadOrder(delivery, orderId, Date.now())
   // Changed, disabled, suspended or paused since the run began: the next run begins with what holds then.
   if (version !== delivery.version) return 'halt'
-  const remote = link?.external_id ? 'linked' : 'unknown'
-  const invoice = link && !isRemoved(link) ? remote : 'absent'
+  const isRemoved = link?.external_id === null && link.customer_id === null && link.synced_at !== null
+  const invoice = !link || isRemoved ? 'absent' : link.external_id ? 'linked' : 'unknown'
   const { next, dropped } = planOrder(events, invoice, source?.project.deleted)
   if (dropped.length > 0) await dropEvents(delivery, dropped, Date.now())
   const event = events.find((row) => row.id === next?.id)
@@ -176,10 +176,6 @@ function record({ delivery, event }: Step, changes: StepChanges): Promise<void> 
 /** The link of an invoice that was voided or deleted: its time says that the accounting system has accepted that. */
 function removedLink() {
   return { external_id: null, sync_token: null, customer_id: null, synced_at: Date.now() }
-}
-
-function isRemoved({ external_id, customer_id, synced_at }: LinkRow): boolean {
-  return external_id === null && customer_id === null && synced_at !== null
 }
 
 function toLink({ Id, SyncToken }: payload.InvoiceKey) {

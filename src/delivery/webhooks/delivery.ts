@@ -38,10 +38,9 @@ const SECOND_MS = 1_000
 export class HostPace {
   private readonly begins = new LruCache<string, number[]>({ maxWeight: 100 })
 
-  /** Begins a delivery to a host. @returns 0, or the milliseconds after which to ask again: timers may be late */
+  /** Begins a delivery to a host. @returns 0, or the milliseconds to wait: timers may be late, and clocks go back */
   begin(hostname: string, nowMs: number): number {
     const host = hostname.replace(/\.$/, '')
-    // Those behind a clock that went back do not count.
     const begins = (this.begins.get(host) ?? []).filter((at) => at <= nowMs)
     const [oldest = 0] = begins.length < DELIVERIES_PER_SECOND ? [] : begins
     if (oldest + SECOND_MS > nowMs) return oldest + SECOND_MS - nowMs

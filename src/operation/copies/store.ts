@@ -160,10 +160,6 @@ export async function findWithData(store: Store, backups: readonly string[]): Pr
   return undefined
 }
 
-/** Plans which backups to remove: those older than 35 days, but for the newest. */
-const planRemoval = (backups: readonly string[], nowMs: number): string[] =>
-  backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
-
 const REMOVED_AT_ONCE = 10
 
 /** Leaves the newest backup with data out of those to remove; all, where a damaged manifest may be the newest. */
@@ -178,10 +174,10 @@ async function withoutLast(store: Store, backups: readonly string[], expired: re
   }
 }
 
-/** Removes expired backups, but for the newest with data, and parts without a manifest. */
+/** Removes backups of more than 35 days, but for the newest and the newest with data, and parts without a manifest. */
 export async function removeOldBackups({ bucket, companyId }: Store, nowMs: number): Promise<void> {
   const backups = await listBackups({ bucket, companyId })
-  const expired = planRemoval(backups, nowMs)
+  const expired = backups.slice(0, -1).filter((at) => Date.parse(at) < nowMs - KEPT_MS)
   const removed = await withoutLast({ bucket, companyId }, backups, expired)
   for (const at of removed) await inTime(bucket.delete(manifestKey(companyId, at)))
   const kept = new Set(backups).difference(new Set(removed))
