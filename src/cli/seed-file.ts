@@ -130,8 +130,10 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
   const issues = findDuplicates(deriveRows(file, 0, 0))
   if (issues.length > 0) throw problems(name, issues)
   const differences = await send(true)
-  await send(false, (begun?.next_part ?? 1) - 1)
-  return { summary, differences }
+  const named = new Set(differences.map(({ type, id }) => `${type} ${id}`))
+  // A request may have created a row with an id of the file since the check.
+  const later = await send(false, (begun?.next_part ?? 1) - 1)
+  return { summary, differences: [...differences, ...later.filter(({ type, id }) => !named.has(`${type} ${id}`))] }
 }
 
 /**

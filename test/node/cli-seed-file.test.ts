@@ -2,7 +2,14 @@ import { readFileSync } from 'node:fs'
 import { type Schema, Validator } from '@cfworker/json-schema'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { checkSeed, describeSyntaxError, importCompany, locateValues, readSeedFile } from '../../src/cli/seed-file.ts'
+import {
+  checkSeed,
+  describeSyntaxError,
+  importCompany,
+  importSeed,
+  locateValues,
+  readSeedFile,
+} from '../../src/cli/seed-file.ts'
 import type { Connection } from '../../src/cli/target.ts'
 import { ApiError } from '../../src/client/errors.ts'
 import { smallShop } from '../support/small-shop.ts'
@@ -134,6 +141,17 @@ it('imports contexts that name the exported company as those of the new one', as
   await importCompany({ call, find: async () => null } as unknown as Connection, 12, file)
   const context = { thread_id: '7', clients_data: [...named(12), ...named(8), ...named([7])] }
   expect(sent).toEqual([{ company: { id: 12, name: 'A' }, thread_contexts: [context] }])
+})
+
+it('names what was created between the check of a file of several parts and its load, and each row once', async () => {
+  const differing = (id: number) => ({ type: 'client', id, fields: ['company_name'] })
+  const call = async (_contract: unknown, { body: { check, part } }: { body: { check: boolean; part: number } }) => {
+    return { differences: part === 1 ? [differing(1), ...(check ? [] : [differing(2)])] : [] }
+  }
+  const service = { call, find: async () => null } as unknown as Connection
+  const clients = Array.from({ length: 600 }, (_, index) => ({ id: index + 1, company_name: 'A' }))
+  const { differences } = await importSeed(service, { company: { id: 7, name: 'A' }, clients }, 'shop.json')
+  expect(differences).toEqual([differing(1), differing(2)])
 })
 
 describe('a file that cannot be imported', () => {
