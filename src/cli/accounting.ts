@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { idText } from '../kernel/api/contract.ts'
-import { listCompanies, readCompany } from '../operation/admin/companies/contract.ts'
+import { listCompanies } from '../operation/admin/companies/contract.ts'
 import * as api from '../operation/admin/integrations/contract.ts'
-import { type Argument, CommandError, optional, required, resolvePath, runCommand } from './command.ts'
+import { type Argument, CommandError, onlyOne, optional, required, resolvePath, runCommand } from './command.ts'
 import { listing, operation, plural, toLine } from './operator.ts'
-import { type Connection, target } from './target.ts'
+import { target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
 const STATES = ['pending', 'parked', 'dead'] as const
@@ -20,7 +20,6 @@ there is only one.
 twice for both. A directory of such a name is written with a path: ./dead.
 A service sends the events at once. Without one, 'npm run dev' on the data sends them when it runs.`
 
-const ID = required('ID', idText)
 const CUSTOMER = required('CUSTOMER_ID', api.linkCustomer.body.shape.customer_id)
 const COMPANY = optional('--company ID', idText)
 const STATE: Argument<(typeof STATES)[number] | undefined> = {
@@ -31,12 +30,10 @@ const STATE: Argument<(typeof STATES)[number] | undefined> = {
     return STATES.findLast((state) => given.some(({ text }) => text === state))
   },
 }
+const ID = required('ID', idText)
 const EVENT: Argument<number | 'dead'> = {
   usage: 'ID | --dead',
-  read: ([given, another]) => {
-    if (another) throw new CommandError('Give either the ID of an event or --dead.')
-    return given?.name === '--dead' ? 'dead' : ID.read(given ? [given] : [])
-  },
+  read: (given) => (onlyOne(given)?.name === '--dead' ? 'dead' : ID.read(given)),
 }
 
 await runCommand('accounting', HELP, {
@@ -56,48 +53,37 @@ await runCommand('accounting', HELP, {
     limit: 500,
     empty: 'No events.',
   }),
-  retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event, company_id }) => {
-    if (event !== 'dead') return retryOne(service, event, company_id)
-    const dead = await Array.fromAsync(service.list(api.listAllEvents, { query: { state: 'dead', company_id } }))
-    let count = 0
-    for (const company_id of new Set(dead.map((event) => event.company_id))) {
-      const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
-      count += retried
+  retry: operation({ event: EVENT, company_id: COMPANY }, async (service, { event: given, company_id }) => {
+    const query = given === 'dead' ? { state: given, company_id } : { id: given, company_id }
+    const events = await Array.fromAsync(service.list(api.listAllEvents, { query }))
+    if (given === 'dead') {
+      let count = 0
+      for (const company_id of new Set(events.map((event) => event.company_id))) {
+        const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
+        count += retried
+      }
+      if (count === 0) return console.log('No dead events.')
+      return console.log(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
     }
-    if (count === 0) return console.log('No dead events.')
-    console.log(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
+    const [event, another] = events
+    if (another) throw new CommandError(`Event ${given} is in several databases: say which one with --company ID.`)
+    if (!event) throw new CommandError(`There is no undelivered event ${given}.`)
+    await service.call(api.retryEvent, { params: { company_id: event.company_id, event_id: given } })
+    const named = `Event ${given} (order ${event.order_id} of company ${event.company_id})`
+    console.log(`${named} is sent again ${service.deliveries}`)
   }),
   'link-customer': operation(
     { client_id: required('CLIENT_ID', idText), customer_id: CUSTOMER, company_id: COMPANY },
     async (service, { client_id, customer_id, company_id: given }) => {
-      const company_id = await findCompany(service, given)
-      const request = { params: { company_id, client_id }, body: { customer_id } }
-      const linked = await service.find(api.linkCustomer, request)
-      if (!linked) throw new CommandError(`Company ${company_id} has no client ${client_id}.`)
-      const { company_name, retried } = linked
-      const client = `Client ${client_id} (${toLine(company_name)}) of company ${company_id}`
+      const all = given === undefined && (await service.call(listCompanies, { query: { per_page: 2 } })).data
+      const [company, another] = all || [{ id: given }]
+      if (!company) throw new CommandError('There is no company.')
+      if (another) throw new CommandError('There are several companies: say which one with --company ID.')
+      const request = { params: { company_id: company.id, client_id }, body: { customer_id } }
+      const { company_name, retried } = await service.call(api.linkCustomer, request)
+      const client = `Client ${client_id} (${toLine(company_name)}) of company ${company.id}`
       const sent = `${plural(retried, 'event is', 'events are')} sent again ${service.deliveries}`
       console.log(`${client} is linked to customer ${customer_id}.${retried === 0 ? '' : ` ${sent}`}`)
     },
   ),
 })
-
-async function retryOne(service: Connection, id: number, given: number | undefined): Promise<void> {
-  const { data } = await service.call(api.listAllEvents, { query: { id, company_id: given } })
-  const [event, another] = data
-  if (another) throw new CommandError(`Event ${id} is there in several databases: say which one with --company ID.`)
-  const isRetried =
-    event && (await service.find(api.retryEvent, { params: { company_id: event.company_id, event_id: id } }))
-  if (!isRetried) throw new CommandError(`There is no undelivered event ${id}.`)
-  const what = `Event ${id} (order ${event.order_id} of company ${event.company_id})`
-  console.log(`${what} is sent again ${service.deliveries}`)
-}
-
-async function findCompany(service: Connection, given: number | undefined): Promise<number> {
-  if (given !== undefined) return (await service.call(readCompany, { params: { company_id: given } })).id
-  const { data } = await service.call(listCompanies, { query: { per_page: 2 } })
-  const [company, another] = data
-  if (!company) throw new CommandError('There is no company.')
-  if (another) throw new CommandError('There are several companies: say which one with --company ID.')
-  return company.id
-}

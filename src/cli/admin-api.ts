@@ -33,18 +33,19 @@ export type AdminApi = ReturnType<typeof openAdminApi>
  * @throws ApiError for an error response, and when there is no service of this kind at the address
  */
 export function openAdminApi(service: Service) {
-  async function retry<T>(contract: Contract, { isRepeatable }: RequestOf<Contract>, run: () => Promise<T>) {
+  function exchange<T>(contract: Contract, request: RequestOf<Contract>, read: (response: Response) => T) {
     // Carried out without a response, it must not run again.
-    const isUnrepeatable = (contract.method === 'POST' || contract.method === 'DELETE') && !isRepeatable
-    return retryByRules({ isUnrepeatable }, run).catch((error) => throwReworded(error, service, isUnrepeatable))
+    const isUnrepeatable = (contract.method === 'POST' || contract.method === 'DELETE') && !request.isRepeatable
+    const attempt = async () => read(await send(service, contract, request))
+    return retryByRules({ isUnrepeatable }, attempt).catch((error) => throwReworded(error, service, isUnrepeatable))
   }
 
+  /** The lines of a response, as they arrive. */
   const open = (contract: Contract, request: RequestOf<Contract>) =>
-    retry(contract, request, () => send(service, contract, request))
+    exchange(contract, request, ({ body }) => linesOf(body ?? new ReadableStream()))
 
   async function call<C extends Contract>(contract: C, request: RequestOf<C> = {}): Promise<ResponseBody<C>> {
-    return retry(contract, request, async () => {
-      const response = await send(service, contract, request)
+    return exchange(contract, request, async (response) => {
       const body = parseJson(await response.text().catch(wasCut))
       const { error } = contract.response.safeParse(body)
       // A newer service may have added fields.
@@ -92,6 +93,20 @@ async function send(service: Service, contract: Contract, request: RequestOf<Con
   throw error.code === 'unexpected_answer' ? new ApiError({ ...error, retryAfterSeconds: null }) : error
 }
 
+/** The lines of a text. Only line feeds end a line: JSON may have other separators within texts. */
+export async function* linesOf(bytes: ReadableStream<Uint8Array>): AsyncGenerator<string, void, undefined> {
+  let rest = ''
+  for await (const text of bytes.pipeThrough(new TextDecoderStream('utf-8', { fatal: true }))) {
+    const [end = '', ...others] = text.split('\n')
+    rest += end
+    for (const next of others) {
+      yield rest
+      rest = next
+    }
+  }
+  if (rest !== '') yield rest
+}
+
 function wasCut(): never {
   throw new ApiError({ status: 0, code: 'network_error', message: 'The connection ended early' })
 }
@@ -101,8 +116,7 @@ function throwReworded(error: unknown, { url }: Service, isUnrepeatable: boolean
   if (!(error instanceof ApiError)) throw error
   const { status, code } = error
   const advice = isUnrepeatable ? ' It may have been carried out: look with `list` before you repeat it.' : ''
-  const isRedirect = status >= 300 && status < 400
-  const hint = isRedirect ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
+  const hint = status >= 300 && status < 400 ? ': Cloudflare Access needs CF_ACCESS_CLIENT_ID and …_SECRET' : ''
   const other = `${url} did not respond as this service does (HTTP ${status})${hint}.${status >= 500 ? advice : ''}`
   const cut = `${url} ended the connection before its response was complete.${advice}`
   const named = status === 401 ? `The administration token is not the ADMIN_TOKEN of ${url}` : error.message

@@ -35,16 +35,21 @@ export type Values<A extends Arguments> = { [K in keyof A]: A[K] extends Argumen
 
 export const TEXT = z.string()
 
+export const oneOf = <const T extends string>(names: readonly T[]) =>
+  z.enum(names, `must be one of ${names.join(', ')}`)
+
+/** A comma list of some of these names. */
+export function someOf<const T extends string>(names: readonly T[]) {
+  const split = z.transform((text: string) => text.split(',').map((name) => name.trim()))
+  return z.pipe(z.pipe(TEXT, split), z.array(oneOf(names)))
+}
+
 export function required<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T> {
   return { usage, read: (given) => readValue(schema, given.at(-1)) }
 }
 
 export function optional<T>(usage: string, schema: z.ZodMiniType<T>): Argument<T | undefined> {
   return { usage: `[${usage}]`, read: (given) => (given.length === 0 ? undefined : readValue(schema, given.at(-1))) }
-}
-
-export function flag(usage: string): Argument<boolean> {
-  return { usage: `[${usage}]`, read: (given) => given.length > 0 }
 }
 
 /** The last word of an argument that several options can give. @throws CommandError when more than one did */
@@ -56,9 +61,11 @@ export function onlyOne(given: Given[]): Given | undefined {
 
 /** @throws CommandError for a text that the schema refuses */
 export function readValue<T>(schema: z.ZodMiniType<T>, { name, text }: Given = { name: '', text: '' }): T {
-  const { success, data, error } = schema.safeParse(text)
+  const { success, data, error } = schema.safeParse(text, { reportInput: true })
   if (success) return data
-  throw new CommandError(`${name} ${error.issues[0]?.message}, not '${text}'.`)
+  const [{ message, input } = { message: '' }] = error.issues
+  // One of several names; a number was another text.
+  throw new CommandError(`${name} ${message}, not '${typeof input === 'string' ? input : text}'.`)
 }
 
 function usageOf(prefix: string, described: Arguments): string {
@@ -67,9 +74,29 @@ function usageOf(prefix: string, described: Arguments): string {
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */
 export function readArguments<A extends Arguments>(args: string[], prefix: string, described: A): Values<A> {
+  const options: ParseArgsOptionsConfig = {}
+  for (const { usage } of Object.values(described)) {
+    for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
+      options[name] = { type: value === undefined ? 'boolean' : 'string' }
+    }
+  }
   try {
-    const words = splitWords(args, described)
-    return Object.fromEntries(words.map(([key, { read }, given]) => [key, read(given)])) as Values<A>
+    const { tokens, positionals } = parseArgs({ args, options, allowPositionals: true, tokens: true })
+    const chosen = tokens.filter((token) => token.kind === 'option')
+    const given = chosen.map(({ name, value }): Given => ({ name: `--${name}`, text: value ?? 'true' }))
+    const blank = given.find(({ text }) => text.trim() === '')
+    if (blank) throw new Error(`Option '${blank.name}' requires a value`)
+    const words = Object.entries(described).map(([key, argument]) => {
+      const names: string[] = argument.usage.match(/--[a-z-]+/g) ?? []
+      const isPositional = /^\[?[A-Z]/.test(argument.usage)
+      const place = isPositional ? positionals.splice(0, 1).map((text) => ({ name: nameOf(argument), text })) : []
+      const own = [...place, ...given.filter(({ name }) => names.includes(name))]
+      const problem = isPositional ? 'Missing argument' : `Option '${names.join("' or '")}' is required`
+      if (own.length === 0 && !argument.usage.startsWith('[')) throw new Error(problem)
+      return [key, argument, own] as const
+    })
+    if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)
+    return Object.fromEntries(words.map(([key, { read }, own]) => [key, read(own)])) as Values<A>
   } catch (error) {
     if (error instanceof CommandError || !(error instanceof Error)) throw error
     // Node explains an unknown or ambiguous option in further sentences.
@@ -77,31 +104,6 @@ export function readArguments<A extends Arguments>(args: string[], prefix: strin
     const message = sentence.replace(/( <value>)?' argument (missing|is ambiguous)$/, "' requires a value")
     throw new CommandError(`${message}. Usage: ${usageOf(prefix, described)}`)
   }
-}
-
-function splitWords(args: string[], described: Arguments) {
-  const options: ParseArgsOptionsConfig = {}
-  for (const { usage } of Object.values(described)) {
-    for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
-      options[name] = { type: value === undefined ? 'boolean' : 'string', multiple: true }
-    }
-  }
-  const { values, positionals } = parseArgs({ args, options, allowPositionals: true })
-  const words = Object.entries(described).map(([key, argument]) => {
-    const { usage } = argument
-    const isPositional = /^\[?[A-Z]/.test(usage)
-    const place = isPositional ? positionals.splice(0, 1).map((text) => ({ name: nameOf(argument), text })) : []
-    const names = usage.match(/--[a-z-]+/g) ?? []
-    const given = names.flatMap((name) => [values[name.slice(2)] ?? []].flat().map((v) => ({ name, text: String(v) })))
-    const blank = given.find(({ text }) => text.trim() === '')
-    if (blank) throw new Error(`Option '${blank.name}' requires a value`)
-    const all: Given[] = [...place, ...given]
-    const problem = isPositional ? 'Missing argument' : `Option '${names.join("' or '")}' is required`
-    if (all.length === 0 && !usage.startsWith('[')) throw new Error(problem)
-    return [key, argument, all] as const
-  })
-  if (positionals[0] !== undefined) throw new Error(`Unexpected argument '${positionals[0]}'`)
-  return words
 }
 
 /** The name of an argument in messages: `--name`, or `ID`. */
@@ -114,22 +116,19 @@ export function resolvePath(path: string): string {
   return resolve(process.env.INIT_CWD ?? process.cwd(), path)
 }
 
-export interface Command {
-  arguments: Arguments
-  run: (args: string[], prefix: string) => Promise<void>
-}
+export type Command = ReturnType<typeof command>
 
-export function command<A extends Arguments>(described: A, run: (values: Values<A>) => Promise<void>): Command {
-  return { arguments: described, run: (args, prefix) => run(readArguments(args, prefix, described)) }
+export function command<A extends Arguments>(described: A, run: (values: Values<A>) => Promise<void>) {
+  const runWith = (args: string[], prefix: string) => run(readArguments(args, prefix, described))
+  return { arguments: described, run: runWith }
 }
 
 /** The reader of the output, such as `head`, has read enough. */
 const isClosedPipe = (error: unknown) => error instanceof Error && 'code' in error && error.code === 'EPIPE'
 
-/** Runs a command, or that of several which the command line names. A failure becomes one line and exit code 1. */
-export async function runCommand(name: string, help: string, given: Command | Record<string, Command>): Promise<void> {
+/** Runs the action that the command line names, or the only one, named ''. A failure becomes one line and exit code 1. */
+export async function runCommand(name: string, help: string, actions: Record<string, Command>): Promise<void> {
   const prefix = `npm run ${name} --`
-  const actions = isCommand(given) ? { '': given } : given
   const usages = Object.entries(actions).map(([action, each]) => usageOf(`${prefix} ${action}`.trim(), each.arguments))
   const described = Object.values(actions).flatMap((each) => Object.values(each.arguments))
   const text = [usages.join('\n'), help, ...new Set(described.flatMap((each) => each.help ?? []))].join('\n\n')
@@ -139,15 +138,17 @@ export async function runCommand(name: string, help: string, given: Command | Re
   })
   if (args.includes('--help') || args.includes('-h')) return console.log(text)
   try {
-    refuseTaken(text)
-    if (isCommand(given)) return await given.run(args, prefix)
+    for (const [option, name = ''] of text.matchAll(/--([a-z][a-z-]*)/g)) {
+      // It stood before `--`.
+      const isTaken = process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined
+      if (isTaken) throw new CommandError(`npm has taken '${option}' for itself: write \`--\` before the options.`)
+    }
+    const action = '' in actions ? '' : (args.shift() ?? '')
+    const chosen = Object.hasOwn(actions, action) ? actions[action] : undefined
+    if (chosen) return await chosen.run(args, `${prefix} ${action}`.trim())
     // Behind an option, the name of an action may be the option's value.
-    const [name = '', ...others] = args
-    const problem =
-      name === '' || name.startsWith('-') ? 'Missing action: it comes first.' : `Unknown action '${name}'.`
-    const action = Object.hasOwn(given, name) ? given[name] : undefined
-    if (!action) throw new CommandError(`${problem} Usage: ${prefix} ${Object.keys(given).join(' | ')}`)
-    await action.run(others, `${prefix} ${name}`)
+    const problem = /^(-|$)/.test(action) ? 'Missing action: it comes first.' : `Unknown action '${action}'.`
+    throw new CommandError(`${problem} Usage: ${prefix} ${Object.keys(actions).join(' | ')}`)
   } catch (error) {
     if (isClosedPipe(error)) return
     process.exitCode = 1
@@ -155,15 +156,5 @@ export async function runCommand(name: string, help: string, given: Command | Re
     const isForUser = error instanceof CommandError || error instanceof ApiError
     const message = isForUser ? cause : `Failed: ${cause}`
     console.error(message.trim().replaceAll(/\s*\n\s*/g, ' '))
-  }
-}
-
-const isCommand = (given: Command | Record<string, Command>): given is Command => typeof given.run === 'function'
-
-/** @throws CommandError for an option of the command that stood before `--`: npm passes it on as a setting of its own */
-function refuseTaken(help: string): void {
-  for (const [option, name = ''] of help.matchAll(/--([a-z][a-z-]*)/g)) {
-    if (process.env[`npm_config_${name.replaceAll('-', '_')}`] === undefined) continue
-    throw new CommandError(`npm has taken '${option}' for itself: write \`--\` before the options.`)
   }
 }

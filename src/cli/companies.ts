@@ -1,12 +1,13 @@
-import { open, rm } from 'node:fs/promises'
+import { createWriteStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
 import * as z from 'zod/mini'
 import { parseJson } from '../client/transport.ts'
-import { emailAddress, idText } from '../kernel/api/contract.ts'
+import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/companies/contract.ts'
 import * as databases from '../operation/admin/databases/contract.ts'
 import { exportCompany } from '../operation/admin/transfers/contract.ts'
-import { CommandError, flag, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
+import { CommandError, optional, required, resolvePath, runCommand, TEXT } from './command.ts'
 import { formatTable, listing, operation, request, shortTime } from './operator.ts'
 import { type Connection, target } from './target.ts'
 
@@ -32,10 +33,8 @@ those that were assigned before, revokes again what was revoked since, and pause
   --from DATE      the newest backup with data until this day (2026-01-31, UTC), or this time (2026-01-31T12:00:00Z)`
 
 const ID = required('ID', idText)
-const EMAIL = required('EMAIL', emailAddress('must be an email address').check(z.trim(), z.toLowerCase()))
-const ROLE = z.enum(['owner', 'developer'], 'must be owner or developer')
+const EMAIL = required('EMAIL', api.putMember.params.shape.email)
 const DATABASE = databases.moveCompany.body.shape.database
-type OfCompany = { company_id: number }
 const lastLine = z.object({ type: z.enum(['end', 'next']), data: z.object({ cursor: z.optional(z.string()) }) })
 
 await runCommand('companies', HELP, {
@@ -52,7 +51,18 @@ await runCommand('companies', HELP, {
       ORDERS: 'order_count',
     },
     empty: 'No companies.',
-    after: (_companies, _values, service) => printDatabases(service),
+    after: async (_companies, _values, service) => {
+      const { data, moves } = await service.call(databases.listDatabases)
+      const rows = data.map(({ name, companies, rows, size_bytes: bytes, size_max_bytes: max, error }) => {
+        if (error !== null) return [name, null, null, null, `does not respond (${error})`]
+        return [name, companies, rows, `${(bytes / 1e6).toFixed(1)} MB`, `${((100 * bytes) / max).toFixed(2)} %`]
+      })
+      console.log(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
+      for (const { company_id, source, destination, step } of moves) {
+        const move = `Company ${company_id} is on its way from ${source} to ${destination} (${step})`
+        console.error(`${move}: repeat the move, or take it back.`)
+      }
+    },
   }),
   show: request({
     contract: api.readCompany,
@@ -66,7 +76,7 @@ await runCommand('companies', HELP, {
     arguments: { company_id: ID, hours: optional('--hours N', api.readUsage.query.shape.hours) },
     print: ({ data, totals, incomplete }) => {
       const hours = [...data, { hour: 'total', ...totals }]
-      const rows = hours.map(({ hour, requests, refused, database_ms }) => [hour, requests, refused, database_ms])
+      const rows = hours.map((each) => [each.hour, each.requests, each.refused, each.database_ms])
       const table = formatTable(['HOUR', 'REQUESTS', 'REFUSED', 'DATABASE MS'], rows)
       return incomplete ? `${table}\nSome tokens could not be counted.` : table
     },
@@ -79,14 +89,13 @@ await runCommand('companies', HELP, {
   }),
   'add-member': request({
     contract: api.putMember,
-    arguments: { company_id: ID, email: EMAIL, role: required('--role ROLE', ROLE) },
+    arguments: { company_id: ID, email: EMAIL, role: required('--role ROLE', api.putMember.body.shape.role) },
     print: ({ email, role }, { company_id }) =>
       `${email} is ${role === 'owner' ? 'an owner' : 'a developer'} of company ${company_id}.`,
   }),
   'remove-member': request({
     contract: api.deleteMember,
     arguments: { company_id: ID, email: EMAIL },
-    missing: ({ email, company_id }) => `${email} is not a member of company ${company_id}.`,
     print: ({ email }, { company_id }) => `${email} is no longer a member of company ${company_id}.`,
   }),
   create: request({
@@ -95,14 +104,40 @@ await runCommand('companies', HELP, {
       id: ID,
       name: optional('--name NAME', api.updateCompany.body.shape.name),
       database: optional('--database NAME', DATABASE),
-      adopt: flag('--adopt'),
+      adopt: optional('--adopt', z.stringbool()),
       target: target({ mayBeNew: true }),
     },
     print: ({ id, name, database }, { adopt }) =>
       `${adopt ? 'Adopted' : 'Created'} company ${id} (${name}) in ${database}.`,
   }),
-  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, move),
-  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, writeExport),
+  move: operation({ company_id: ID, database: required('--to NAME', DATABASE) }, async (service, values) => {
+    const { company_id, database } = values
+    const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
+    for (let last = ''; ; ) {
+      const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
+      if (done) {
+        const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
+        const moved = `is in ${database}: ${rows} rows copied.${refused}`
+        const outcome = destination === database ? moved : `stays in ${database}: the move is taken back.`
+        return console.log(`Company ${company_id} ${outcome}`)
+      }
+      if (step !== last) console.error(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
+      last = step
+    }
+  }),
+  export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, async (service, values) => {
+    const { company_id, output } = values
+    await service.call(api.readCompany, { params: { company_id } })
+    const lines = readExport(service, company_id)
+    if (output === undefined) return pipeline(lines, process.stdout, { end: false })
+    const path = resolvePath(output)
+    // It may hold personal data.
+    await pipeline(lines, createWriteStream(path, { flags: 'wx', mode: 0o600 })).catch(async (error) => {
+      if (error.code === 'EEXIST') throw new CommandError(`--output '${output}' exists.`)
+      await rm(path, { force: true })
+      throw error
+    })
+  }),
   import: operation({ company_id: ID, file: required('FILE.ndjson', TEXT) }, async (service, { company_id, file }) => {
     // Its modules take half a second to load, which no other action needs.
     const { importCompany } = await import('./seed-file.ts')
@@ -114,9 +149,43 @@ await runCommand('companies', HELP, {
     // To the millisecond: a time without its fraction, given to `restore`, is before the backup.
     print: ({ data }) => data.map(({ at }) => at).join('\n') || 'No backups.',
   }),
-  // Not as `company_id`: what it may not find is a backup.
-  restore: operation({ id: ID, from: required('--from DATE', TEXT) }, restore),
-  recover: operation({}, recover),
+  restore: operation({ company_id: ID, from: required('--from DATE', TEXT) }, async (service, { company_id, from }) => {
+    const request = { params: { company_id }, body: { from }, isRepeatable: true } as const
+    let progress = await service.call(databases.restoreCompany, request)
+    while (!progress.done) progress = await service.call(databases.restoreCompany, request)
+    const { backup, rows, differences, accounting } = progress
+    console.log(`Restored company ${company_id} from the backup of ${shortTime(backup)}: ${rows} rows.`)
+    const resume = `npm run companies -- resume-deliveries ${company_id} ${service.options}`
+    console.log(`Its deliveries are paused. When all is right: ${resume}`)
+    for (const { table, expected, found } of differences) {
+      console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
+    }
+    if (accounting === 'failed') await warnOfNumbers(service, company_id)
+  }),
+  recover: operation({}, async (service) => {
+    let [paused, revoked, companies] = [0, 0, 0]
+    let cursor: string | undefined
+    do {
+      const step = await service.call(databases.recoverDeployment, { body: { cursor }, isRepeatable: true })
+      paused += step.companies_paused
+      revoked += step.tokens_revoked
+      if (step.company) {
+        companies += 1
+        const { id, last_order_id, last_invoice_number, accounting } = step.company
+        console.log(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
+        if (accounting === 'failed') await warnOfNumbers(service, id)
+      }
+      if (step.missing) {
+        const { id, database } = step.missing
+        const remedy = 'add its binding if it has none, else set all databases back to the same minute'
+        console.error(`Company ${id} is not in ${database}: ${remedy}, and repeat this.`)
+      }
+      cursor = step.next_cursor ?? undefined
+    } while (cursor !== undefined)
+    const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
+    console.log(`${summary} Companies whose deliveries this paused: ${paused}.`)
+    console.log(`When all is right: npm run companies -- resume-deliveries ${service.options}`)
+  }),
   'resume-deliveries': operation({ company_id: optional('ID', idText) }, async (service, { company_id: given }) => {
     const all = given === undefined ? await Array.fromAsync(service.list(api.listCompanies)) : []
     const paused = given === undefined ? all.filter((each) => each.deliveries_paused).map(({ id }) => id) : [given]
@@ -140,115 +209,27 @@ function suspension(suspended: boolean, outcome: string) {
   })
 }
 
-async function printDatabases(service: Connection): Promise<void> {
-  const { data, moves } = await service.call(databases.listDatabases)
-  const rows = data.map(({ name, companies, rows, size_bytes, size_max_bytes: max, error }) => {
-    if (error !== null) return [name, null, null, null, `does not respond (${error})`]
-    return [name, companies, rows, `${(size_bytes / 1e6).toFixed(1)} MB`, `${((100 * size_bytes) / max).toFixed(2)} %`]
-  })
-  console.log(`\n${formatTable(['DATABASE', 'COMPANIES', 'CLIENTS AND ORDERS', 'SIZE', 'SHARE OF 10 GB'], rows)}`)
-  for (const { company_id, source, destination, step } of moves) {
-    const move = `Company ${company_id} is on its way from ${source} to ${destination} (${step})`
-    console.error(`${move}: repeat the move, or take it back.`)
-  }
-}
-
-async function move(service: Connection, { company_id, database }: OfCompany & { database: string }) {
-  const request = { params: { company_id }, body: { database }, isRepeatable: true } as const
-  for (let last = ''; ; ) {
-    const { done, step, source, destination, rows, frozen_ms } = await service.call(databases.moveCompany, request)
-    if (done) {
-      const refused = frozen_ms > 0 ? ` Writes were refused for ${frozen_ms} ms.` : ''
-      const moved = `is in ${database}: ${rows} rows copied.${refused}`
-      const outcome = destination === database ? moved : `stays in ${database}: the move is taken back.`
-      return console.log(`Company ${company_id} ${outcome}`)
-    }
-    if (step !== last) console.error(`${source} to ${destination}: ${step}, ${rows} rows copied.`)
-    last = step
-  }
-}
-
-async function writeExport(service: Connection, { company_id, output }: OfCompany & { output: string | undefined }) {
-  await service.call(api.readCompany, { params: { company_id } })
-  const texts = readExport(service, company_id)
-  if (output === undefined) return pipeline(texts, process.stdout, { end: false })
-  const path = resolvePath(output)
-  // It may hold personal data.
-  const file = await open(path, 'wx', 0o600).catch(({ code }: NodeJS.ErrnoException) => {
-    throw new CommandError(`--output '${output}' ${code === 'EEXIST' ? 'exists' : `cannot be written (${code})`}.`)
-  })
-  await pipeline(texts, file.createWriteStream()).catch(async (error: unknown) => {
-    await rm(path, { force: true })
-    throw error
-  })
-}
-
-/** The lines of an export in pieces, response after response. @throws CommandError where one was cut off */
+/** Each line of an export, response after response. @throws CommandError where one was cut off */
 async function* readExport(service: Connection, company_id: number): AsyncGenerator<string> {
   let cursor: string | undefined
   do {
-    const { body } = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
-    let line = ''
-    let last: z.output<typeof lastLine>
+    const lines = await service.open(exportCompany, { params: { company_id }, query: { cursor } })
+    let last = ''
     try {
-      for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
-        line += text
-        // The last line, which may have a cursor, is complete only at the end.
-        const end = line.lastIndexOf('\n', line.length - 2) + 1
-        yield line.slice(0, end)
-        line = line.slice(end)
+      for await (const line of lines) {
+        if (!line.startsWith('{"type":"next"')) yield `${line}\n`
+        last = line
       }
-      last = lastLine.parse(parseJson(line))
+      cursor = lastLine.parse(parseJson(last)).data.cursor
     } catch {
       throw new CommandError('The export was cut off: run it again.')
     }
-    if (last.type === 'end') yield line
-    cursor = last.data.cursor
   } while (cursor !== undefined)
 }
 
-async function restore(service: Connection, { id: company_id, from }: { id: number; from: string }) {
-  const request = { params: { company_id }, body: { from }, isRepeatable: true } as const
-  let progress = await service.call(databases.restoreCompany, request)
-  while (!progress.done) progress = await service.call(databases.restoreCompany, request)
-  console.log(`Restored company ${company_id} from the backup of ${shortTime(progress.backup)}: ${progress.rows} rows.`)
-  const resume = `npm run companies -- resume-deliveries ${company_id} ${service.options}`
-  console.log(`Its deliveries are paused. When all is right: ${resume}`)
-  for (const { table, expected, found } of progress.differences) {
-    console.error(`${table} has ${found} rows, and had ${expected} when the backup ended.`)
-  }
-  await warnOfNumbers(service, company_id, progress.accounting)
-}
-
-async function warnOfNumbers(service: Connection, company_id: number, accounting: 'none' | 'read' | 'failed') {
-  if (accounting !== 'failed') return
+async function warnOfNumbers(service: Connection, company_id: number) {
   const { name } = await service.call(api.readCompany, { params: { company_id } })
   console.error(`The last invoice number of company ${company_id} could not be read from its accounting system. Look it up there,
 and load it with npm run seed -- FILE.json ${service.options} before the next order is created:
 {"company":{"id":${company_id},"name":${JSON.stringify(name)},"last_invoice_number":NUMBER}}`)
-}
-
-async function recover(service: Connection): Promise<void> {
-  let [paused, revoked, companies] = [0, 0, 0]
-  let cursor: string | undefined
-  do {
-    const step = await service.call(databases.recoverDeployment, { body: cursor ? { cursor } : {}, isRepeatable: true })
-    paused += step.companies_paused
-    revoked += step.tokens_revoked
-    if (step.company) {
-      companies += 1
-      const { id, last_order_id, last_invoice_number, accounting } = step.company
-      console.log(`Company ${id}: orders go on after ${last_order_id}, invoices after number ${last_invoice_number}.`)
-      await warnOfNumbers(service, id, accounting)
-    }
-    if (step.missing) {
-      const { id, database } = step.missing
-      const remedy = 'add its binding if it has none, else set all databases back to the same minute'
-      console.error(`Company ${id} is not in ${database}: ${remedy}, and repeat this.`)
-    }
-    cursor = step.next_cursor ?? undefined
-  } while (cursor !== undefined)
-  const summary = `Recovered: ${companies}. Tokens revoked again: ${revoked}.`
-  console.log(`${summary} Companies whose deliveries this paused: ${paused}.`)
-  console.log(`When all is right: npm run companies -- resume-deliveries ${service.options}`)
 }

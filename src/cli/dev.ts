@@ -29,19 +29,23 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
   if ('url' in claim) {
     throw new CommandError(`${claim.url} serves this data already: choose another place with --state DIR.`)
   }
-  try {
-    const stop = listenForStop()
-    const simulators = await startSimulators()
-    await serve(port, state, simulators, claim, stop).finally(simulators.close)
-  } finally {
-    claim.release()
+  process.once('exit', claim.release)
+  const stop = new AbortController()
+  const abort = () => stop.abort()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort)
+  if (process.env.npm_lifecycle_event !== undefined) {
+    // A signal to npm ends its shell, which does not pass it on: this process then gets another parent.
+    const parent = process.ppid
+    setInterval(() => process.ppid !== parent && abort(), PARENT_CHECK_MS).unref()
   }
+  const simulators = await startSimulators()
+  await serve(port, state, simulators, claim, stop.signal).finally(simulators.close)
   process.exit()
 })
 
 /** Migrates, and runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
 async function serve(port: number, state: string, { integrations }: Simulators, claim: Claim, stop: AbortSignal) {
-  await (await startRuntime(state, false)).close()
+  await (await startRuntime(state)).close()
   if (stop.aborted) return
   const url = `http://127.0.0.1:${port}`
   const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']
@@ -53,9 +57,16 @@ async function serve(port: number, state: string, { integrations }: Simulators, 
   const over = Promise.race([ended, once(stop, 'abort')]).then(() => null)
   try {
     if (await Promise.race([once(wrangler, 'message'), over])) {
-      const sample = await prepareSample({ url, token: readDevVars().ADMIN_TOKEN }, integrations)
+      const { company, token } = await prepareSample({ url, token: readDevVars().ADMIN_TOKEN }, integrations)
       claim.publish(url)
-      announce(url, sample)
+      console.log(`
+  Address   ${url}/api/v1   (reference: ${url}/)
+  Company   ${company.id}, ${company.name}
+  Token     ${token}
+  Settings  ${url}/settings   (as ${OWNER})
+
+  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
+`)
       runSchedule(url)
       await over
     }
@@ -67,17 +78,6 @@ async function serve(port: number, state: string, { integrations }: Simulators, 
   }
 }
 
-function announce(url: string, { company, token }: Awaited<ReturnType<typeof prepareSample>>): void {
-  console.log(`
-  Address   ${url}/api/v1   (reference: ${url}/)
-  Company   ${company.id}, ${company.name}
-  Token     ${token}
-  Settings  ${url}/settings   (as ${OWNER})
-
-  curl -H 'Authorization: Bearer ${token}' '${url}/api/v1/clients?per_page=3'
-`)
-}
-
 /** Runs the Worker's scheduled handler now and every minute, since `wrangler dev` fires no cron trigger. */
 function runSchedule(url: string): void {
   fetch(`${url}/cdn-cgi/local/scheduled`)
@@ -87,17 +87,4 @@ function runSchedule(url: string): void {
   setTimeout(runSchedule, SCHEDULE_MS, url).unref()
 }
 
-/** Aborts on a signal, or when the shell of npm has ended. */
-function listenForStop(): AbortSignal {
-  const stop = new AbortController()
-  const abort = () => stop.abort()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, abort)
-  if (process.env.npm_lifecycle_event !== undefined) {
-    // A signal to npm ends its shell, which does not pass it on: this process then gets another parent.
-    const parent = process.ppid
-    setInterval(() => process.ppid !== parent && abort(), PARENT_CHECK_MS).unref()
-  }
-  return stop.signal
-}
-
-await runCommand('dev', HELP, dev)
+await runCommand('dev', HELP, { '': dev })

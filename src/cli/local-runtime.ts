@@ -3,7 +3,6 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import type { MiniflareOptions } from 'miniflare'
 import { areKeys, MALFORMED_KEY } from '../kernel/db/credentials.ts'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError } from './command.ts'
@@ -31,7 +30,6 @@ async function buildWorker(): Promise<string> {
   const { build } = await import('esbuild')
   const { outputFiles } = await build({
     stdin: { contents: ENTRY, resolveDir: PROJECT_ROOT, loader: 'ts' },
-    absWorkingDir: PROJECT_ROOT,
     bundle: true,
     write: false,
     format: 'esm',
@@ -43,49 +41,39 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-/** The configuration of a Worker as Miniflare takes it, with its bindings apart. */
-function readWorker() {
-  const { name, compatibility_date, compatibility_flags, vars, ...bindings } = readConfiguration()
+/** A runtime of the Worker on the data of a claimed state directory, whose schema it updates. */
+export async function startRuntime(state: string): Promise<{ url: string; close: () => Promise<void> }> {
+  const { vars, d1_databases, kv_namespaces, r2_buckets, ratelimits, ...config } = readConfiguration()
   // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
-  const texts = { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) }
-  const env: NonNullable<MiniflareOptions['workers'][number]['config']['env']> = {}
-  const exports: Record<string, { type: 'durable-object'; storage: 'sqlite' }> = {}
-  for (const [key, value = ''] of Object.entries(texts)) env[key] = { type: 'text', value }
-  for (const { binding, database_id: id } of bindings.d1_databases) env[binding] = { type: 'd1', id }
-  for (const { binding, id } of bindings.kv_namespaces) env[binding] = { type: 'kv', id }
-  for (const { binding, bucket_name } of bindings.r2_buckets) env[binding] = { type: 'r2', name: bucket_name }
-  for (const { name, namespace_id: namespace, simple } of bindings.ratelimits) {
-    env[name] = { type: 'rate-limit', namespace, simple }
-  }
-  for (const { name: binding, class_name } of bindings.durable_objects.bindings) {
-    const exportName = binding.endsWith('_DELIVERY') ? IDLE + class_name : class_name
-    env[binding] = { type: 'durable-object', worker: name, exportName }
-    exports[exportName] = { type: 'durable-object', storage: 'sqlite' }
-  }
-  const dates = { compatibilityDate: compatibility_date, compatibilityFlags: compatibility_flags }
-  return { config: { name, ...dates, exports }, env }
-}
-
-/** A runtime on the data of a claimed state directory, whose schema it updates; with the Worker where it serves. */
-export async function startRuntime(state: string, serves = true): Promise<{ url: string; close: () => Promise<void> }> {
-  const { config, env } = readWorker()
+  const objects = config.durable_objects.bindings.map(({ name, class_name }) => {
+    const className = name.endsWith('_DELIVERY') ? IDLE + class_name : class_name
+    return [name, { className, useSQLite: true }]
+  })
   // Both take a third of a second.
-  const [{ Miniflare }, script] = await Promise.all([import('miniflare'), serves ? buildWorker() : 'export default {}'])
-  const modules = { 'worker.mjs': { type: 'esm' as const, contents: script } }
-  const databases = Object.fromEntries(Object.entries(env).filter(([name]) => DATABASE_BINDING.test(name)))
-  const manifest = { mainModule: 'worker.mjs', modulesRoot: PROJECT_ROOT, modules }
-  const worker = { ...config, ...(serves ? { env } : { env: databases, exports: {} }), manifest }
-  const runtime = new Miniflare({
+  const [{ convertV4MiniflareOptions, Miniflare }, script] = await Promise.all([import('miniflare'), buildWorker()])
+  const options = convertV4MiniflareOptions({
+    name: config.name,
+    compatibilityDate: config.compatibility_date,
+    compatibilityFlags: config.compatibility_flags,
+    modules: true,
+    script,
+    bindings: { ...vars, ...readDevVars(), ...(WEBHOOK_RESOLVER && { WEBHOOK_RESOLVER }) },
+    d1Databases: Object.fromEntries(d1_databases.map(({ binding, database_id }) => [binding, database_id])),
+    kvNamespaces: Object.fromEntries(kv_namespaces.map(({ binding, id }) => [binding, id])),
+    r2Buckets: Object.fromEntries(r2_buckets.map(({ binding, bucket_name }) => [binding, bucket_name])),
+    ratelimits: Object.fromEntries(ratelimits.map(({ name, ...limit }) => [name, limit])),
+    durableObjects: Object.fromEntries(objects),
     resourcePersistencePath: join(state, 'v3'),
     handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(message),
     cf: false,
     telemetry: { enabled: false },
-    workers: [{ config: worker, dev: { rootPath: PROJECT_ROOT } }],
   })
+  const runtime = new Miniflare(options)
   try {
     const { origin } = await runtime.ready
-    for (const name of Object.keys(databases)) await applyMigrations(await runtime.getD1Database(name))
+    const databases = d1_databases.map(({ binding }) => binding).filter((name) => DATABASE_BINDING.test(name))
+    for (const name of databases) await applyMigrations(await runtime.getD1Database(name))
     return { url: origin, close: () => runtime.dispose() }
   } catch (error) {
     await runtime.dispose()

@@ -1,5 +1,5 @@
 import { DATABASE_BINDING } from '../kernel/db/names.ts'
-import { CommandError, command, optional, runCommand, TEXT } from './command.ts'
+import { CommandError, command, onlyOne, runCommand } from './command.ts'
 import { readState } from './target.ts'
 import { CONFIG, readConfiguration, readEnvironment, runWrangler } from './wrangler.ts'
 
@@ -10,15 +10,13 @@ only command that changes the schema of a deployed database: run it before the W
   --state DIR    the local database in this directory, by default .wrangler/state
   --config FILE  another wrangler.toml`
 
-const described = { env: optional('--env NAME', TEXT), state: optional('--state DIR', TEXT), config: CONFIG }
+const DATA = { usage: '[--env NAME | --state DIR]', read: onlyOne }
 
-const migrate = command(described, async ({ env, state: directory, config }) => {
-  if (env !== undefined && directory !== undefined) {
-    throw new CommandError("Options '--env' and '--state' cannot be used together.")
-  }
+const migrate = command({ data: DATA, config: CONFIG }, async ({ data, config }) => {
+  const env = data?.name === '--env' ? data.text : undefined
   const { d1_databases } = env === undefined ? readConfiguration(config) : readEnvironment(config, env)
-  const state = readState(directory, true)
-  const where = env === undefined ? ['--local', '--persist-to', state] : ['--remote', '--env', env]
+  const where =
+    env === undefined ? ['--local', '--persist-to', readState(data?.text, true)] : ['--remote', '--env', env]
   const databases = d1_databases.map(({ binding }) => binding).filter((name) => DATABASE_BINDING.test(name))
   // The directory comes last: by its schema a Worker knows that it may work.
   for (const name of databases.sort().reverse()) {
@@ -32,4 +30,4 @@ const migrate = command(described, async ({ env, state: directory, config }) => 
   }
 })
 
-await runCommand('migrate', HELP, migrate)
+await runCommand('migrate', HELP, { '': migrate })

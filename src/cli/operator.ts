@@ -20,31 +20,27 @@ interface Row<C extends Contract, A extends Arguments> {
   arguments: A & Fitting<C, A>
   /** Finds the company: a list of all companies that takes the first argument, a unique id. */
   find?: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }
-  /** @returns why the arguments do not fit together */
-  check?: ((values: Values<A>) => string | false) | undefined
-  /** @returns the error where the service responds 404: by default that the `company_id` does not exist, or its own */
-  missing?: ((values: Values<A>) => string) | undefined
 }
 
 export function request<C extends Contract, A extends Arguments>(
   row: Row<C, A> & { print: (response: ResponseBody<C>, values: Values<A>, service: Connection) => string },
 ) {
-  return toCommand(row, async (service, request, values) => {
+  return toCommand<C, A>(row, async (service, request, values) => {
     console.log(row.print(await service.call(row.contract, request), values, service))
   })
 }
 
 type Cell = string | number | boolean | null | readonly (string | number)[]
 
-interface Listing<C extends Contract, A extends Arguments> extends Row<C, A> {
-  columns: Record<string, keyof Element<C> | ((row: Element<C>) => Cell)>
-  limit?: number
-  empty?: string
-  after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
-}
-
-export function listing<C extends Contract, A extends Arguments>(row: Listing<C, A>) {
-  return toCommand(row, async (service, request, values) => {
+export function listing<C extends Contract, A extends Arguments>(
+  row: Row<C, A> & {
+    columns: Record<string, keyof Element<C> | ((row: Element<C>) => Cell)>
+    limit?: number
+    empty?: string
+    after?: (elements: Element<C>[], values: Values<A>, service: Connection) => void | Promise<void>
+  },
+) {
+  return toCommand<C, A>(row, async (service, request, values) => {
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
     for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
@@ -60,49 +56,36 @@ export function listing<C extends Contract, A extends Arguments>(row: Listing<C,
 export function operation<A extends Arguments>(
   described: A,
   run: (service: Connection, values: Values<A>) => Promise<void>,
-  { check, missing }: Pick<Row<Contract, A>, 'check' | 'missing'> = {},
 ): Command {
   const all: A & Arguments = { ...described, target: described.target ?? target() }
   return command(all, async (values) => {
-    const refusal = check?.(values)
-    if (refusal) throw new CommandError(refusal)
     await using service = await connect(z.object({ target: z.custom<Target>() }).parse(values).target)
-    await run(service, values).catch((error: unknown) => throwExplained(error, described, values, missing?.(values)))
+    await run(service, values).catch((error: unknown) => {
+      if (!(error instanceof ApiError)) throw error
+      // In the words of the command line.
+      const { company_id } = values
+      if (company_id && error.message === 'Company not found.')
+        throw new CommandError(`There is no company ${company_id}.`)
+      const toOption = (quoted: string, name: string) => (described[name] ? nameOf(described[name]) : quoted)
+      throw new CommandError(error.message.replace('The body', 'The command').replaceAll(/`(\w+)`/g, toOption))
+    })
   })
 }
 
 function toCommand<C extends Contract, A extends Arguments>(
-  { contract, arguments: described, find, check, missing }: Row<C, A>,
+  { contract: { path, body }, arguments: described, find }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
   const send = async (service: Connection, values: Values<A>) => {
-    if (!find) return run(service, toRequest(contract, values), values)
-    const [id] = Object.values(values)
-    const { data } = await service.call(find, { query: { id: String(id) } })
-    if (!data[0]) throw new ApiError({ status: 404, code: 'not_found', message: 'It does not exist.' })
-    await run(service, toRequest(contract, { ...values, company_id: data[0].company_id }), values)
+    const [[key, id] = ['', '']] = Object.entries(values)
+    const found = find && (await service.call(find, { query: { id: String(id) } })).data[0]
+    if (find && !found) throw new CommandError(`There is no ${key.replace('_id', '')} ${id}.`)
+    const fields = Object.entries(values).filter(([name]) => name !== 'target' && !path.includes(`{${name}}`))
+    // The service validates them.
+    const request = { params: { ...values, ...found }, [body ? 'body' : 'query']: Object.fromEntries(fields) }
+    await run(service, request as RequestOf<C>, values)
   }
-  return operation(described, send, { check, missing })
-}
-
-function toRequest<C extends Contract>({ path, body }: C, values: Values<Arguments>): RequestOf<C> {
-  const fields = Object.entries(values).filter(([name]) => name !== 'target' && !path.includes(`{${name}}`))
-  // The service validates them.
-  const request: object = { params: values, [body ? 'body' : 'query']: Object.fromEntries(fields) }
-  return request
-}
-
-/** For `catch`. An error response in the words of the command line. */
-function throwExplained(error: unknown, described: Arguments, values: Values<Arguments>, missing?: string): never {
-  if (!(error instanceof ApiError)) throw error
-  const noCompany = 'company_id' in described ? `There is no company ${values.company_id}.` : error.message
-  if (error.status === 404) throw new CommandError(missing ?? noCompany)
-  const [issue] = error.issues
-  const argument = issue && described[issue.path]
-  if (!argument) throw error
-  // An address may hold a secret.
-  const value = String(values[issue.path])
-  throw new CommandError(`${nameOf(argument)} ${issue.message}${value.includes('://') ? '' : `, not '${value}'`}.`)
+  return operation(described, send)
 }
 
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
@@ -123,22 +106,12 @@ export function toLine(text: string): string {
   return text.replaceAll(/[\p{Cc}\s]+/gu, ' ').trim()
 }
 
-/** A date-time, or `dateMs` after the beginning of a date in UTC, as the API takes it. */
-export function time(dateMs: number, example: string) {
-  const error = `must be a date (${example}) or a date-time with an offset`
-  const toTime = (text: string) => isoTime(Math.min(LAST_INSTANT, Date.parse(text) + (text.includes('T') ? 0 : dateMs)))
+/** A date-time, or the start or end of a date in UTC, as the API takes it. */
+export function time(of: 'start' | 'end') {
+  const error = 'must be a date (2027-01-31) or a date-time with an offset'
+  const lengthOf = (text: string) => (of === 'start' || text.includes('T') ? 0 : 86_400_000)
+  const toTime = (text: string) => isoTime(Math.min(LAST_INSTANT, Date.parse(text) + lengthOf(text)))
   return z.pipe(z.union([z.iso.date(), z.iso.datetime({ offset: true })], error), z.transform(toTime))
-}
-
-export function someOf<const T extends string>(option: string, names: readonly T[]): Argument<T[] | undefined> {
-  const read: Argument<T[] | undefined>['read'] = (given) => {
-    const text = given.at(-1)?.text.trim()
-    const chosen = text?.split(/\s*,\s*/)
-    const unknown = chosen?.find((name) => !names.some((each) => each === name))
-    if (unknown === undefined) return chosen && names.filter((name) => chosen.includes(name))
-    throw new CommandError(`${option}: '${unknown}' is none of ${names.join(', ')}.`)
-  }
-  return { usage: `[${option} a,b]`, read }
 }
 
 export function plural(count: number, one: string, many: string): string {

@@ -13,11 +13,10 @@ const rotation = operation({}, async (service) => {
     done += reencrypted
     if (remaining === 0) break
     if (reencrypted > 0) continue
-    if (unreadable === 0) {
-      throw new CommandError('A company is being moved: repeat this when its move is finished. Keep the old key.')
-    }
+    const moving = 'A company is being moved: repeat this when its move is finished. Keep the old key.'
     const remedy = 'add the old key again, or save those credentials again. Until then keep all keys.'
-    throw new CommandError(`${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`)
+    const lost = `${plural(unreadable, 'value', 'values')} cannot be read with any key: ${remedy}`
+    throw new CommandError(unreadable === 0 ? moving : lost)
   }
   if (done === 0) {
     const wrong = 'If the new one is not first yet, put it first, deploy it, and repeat this.'
@@ -28,4 +27,4 @@ const rotation = operation({}, async (service) => {
   )
 })
 
-await runCommand('rotate-key', HELP, rotation)
+await runCommand('rotate-key', HELP, { '': rotation })

@@ -22,8 +22,7 @@ export function readSampleSeed(now: number): SeedInput {
   const text = readFileSync(new URL('sample-company.json', import.meta.url), 'utf8')
   const latest = Math.max(...Array.from(text.matchAll(DATE_TIME), ([dateTime]) => Date.parse(dateTime)))
   const movedMs = Math.floor((now - latest) / DAY_MS) * DAY_MS
-  const moved = text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs))
-  return JSON.parse(moved)
+  return JSON.parse(text.replaceAll(DATE, (date) => isoDate(Date.parse(date) + movedMs)))
 }
 
 /** Loads what the sample company lacks. Creates a token and an owner of the first company that is not suspended. */

@@ -10,7 +10,7 @@ import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/see
 import { countFile, type Difference, describeCounts, describeDifferences } from '../operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
 import { readExport, splitSeedFile, threadOf } from '../operation/copies/seed/split.ts'
-import type { AdminApi } from './admin-api.ts'
+import { type AdminApi, linesOf } from './admin-api.ts'
 import { CommandError, resolvePath } from './command.ts'
 
 /** Limits the listed problems of a file, so that its one line stays readable. */
@@ -18,8 +18,7 @@ const ISSUES_MAX = 100
 
 /** The content of a valid file, as it is imported. @throws CommandError when it is absent, not JSON or not valid */
 export async function readSeedFile(path: string, name: string): Promise<SeedInput> {
-  const decoder = new TextDecoder('utf-8', { fatal: true })
-  const read = readFile(path).then((bytes) => decoder.decode(bytes))
+  const read = readFile(path).then((bytes) => new TextDecoder('utf-8', { fatal: true }).decode(bytes))
   const text = await read.catch((error) => throwUnreadable(name, error))
   const value: SeedInput = await Promise.try(JSON.parse, text).catch((error: unknown) => {
     // Its message quotes the file, which may hold credentials.
@@ -141,7 +140,8 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
  * An interrupted import continues with the first part that is missing; threads that are there stay as they are.
  */
 export async function importCompany(api: AdminApi, company_id: number, name: string): Promise<void> {
-  const { file, integrations } = await readExport(linesOf(name)).catch((error) => throwUnreadable(name, error))
+  const readLines = () => linesOf(ReadableStream.from(createReadStream(resolvePath(name))))
+  const { file, integrations } = await readExport(readLines()).catch((error) => throwUnreadable(name, error))
   // A context shows nothing that names another company.
   const own: unknown[] = [file.company.id, `${file.company.id}`]
   const renamed = (key: string, at: unknown) => (/^company(_id|Id)$/.test(key) && own.includes(at) ? company_id : at)
@@ -150,7 +150,7 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
   const { summary, differences } = await importSeed(api, input, name, true)
   const remedy = ` Move company ${company_id} to another database, and run this again.`
   let [number, threads, added] = [0, 0, 0]
-  for await (const line of linesOf(name)) {
+  for await (const line of readLines()) {
     number += 1
     const body = threadOf(line)
     if (body === null) continue
@@ -161,22 +161,9 @@ export async function importCompany(api: AdminApi, company_id: number, name: str
     if (is_new) added += 1
   }
   console.log(`${summary}\nEmail threads: ${threads}, of which ${added} were new.`)
-  const lost = integrations.join(', ')
-  if (lost) console.error(`Set up again, since an export has no credentials: ${lost}.`)
+  if (integrations[0]) console.error(`Set up again, since an export has no credentials: ${integrations.join(', ')}.`)
   for (const line of describeDifferences(differences)) console.error(line)
   if (differences.length > 0) throw new CommandError(`Company ${company_id} has other rows than ${name}.`)
-}
-
-/** The lines of a file. Only line feeds end a line: JSON may have other separators within texts. */
-async function* linesOf(name: string): AsyncGenerator<string, void, undefined> {
-  const file = ReadableStream.from(createReadStream(resolvePath(name), { highWaterMark: 1_048_576 }))
-  let rest = ''
-  for await (const text of file.pipeThrough(new TextDecoderStream('utf-8', { fatal: true }))) {
-    const lines = (rest + text).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-  if (rest !== '') yield rest
 }
 
 /** For `catch`. @param remedy of a conflict */

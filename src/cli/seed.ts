@@ -17,4 +17,4 @@ const seed = command(ARGUMENTS, async ({ file, target }) => {
   for (const line of describeDifferences(differences)) console.error(line)
 })
 
-await runCommand('seed', HELP, seed)
+await runCommand('seed', HELP, { '': seed })

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod/mini'
-import { type Argument, CommandError, command, flag, onlyOne, required, runCommand, TEXT } from './command.ts'
+import { type Argument, CommandError, command, oneOf, onlyOne, optional, required, runCommand } from './command.ts'
 import { type Account, CONFIG, openAccount, readEnvironment, writeConfig } from './wrangler.ts'
 
 // Hints are preferences. Jurisdictions are guarantees, replace a hint, and can never be changed; D1, R2 and KV take the same:
@@ -23,7 +23,6 @@ Storage Edit, Workers R2 Storage Edit and Workers Scripts Edit. Secrets are thos
 STORAGE_ACCESS_KEY_ID and STORAGE_SECRET_ACCESS_KEY of an R2 API token; CREDENTIALS_KEY and ADMIN_TOKEN if they are not
 to be generated.`
 
-const oneOf = (names: string[]) => z.enum(names, `must be one of ${names.join(', ')}`)
 const HINT = required('--location HINT', oneOf(LOCATIONS))
 const JURISDICTION = required('--jurisdiction NAME', oneOf(JURISDICTIONS))
 const LOCATION: Argument<{ location: string | null; jurisdiction: string | null }> = {
@@ -45,23 +44,19 @@ const SECRETS = {
 
 /** The secrets of an environment. @throws CommandError for a malformed one */
 export function readSecrets(env = process.env): NodeJS.Dict<string> {
-  const secrets: NodeJS.Dict<string> = {}
-  for (const [name, pattern] of Object.entries(SECRETS)) {
-    const value = env[name]
-    if (!value) continue
-    if (!pattern.test(value)) throw new CommandError(`${name} is malformed: see src/site/guides/secrets.md.`)
-    secrets[name] = value
-  }
-  if (!secrets.STORAGE_ACCESS_KEY_ID !== !secrets.STORAGE_SECRET_ACCESS_KEY) {
+  const given = Object.entries(SECRETS).filter(([name]) => env[name])
+  const malformed = given.find(([name, pattern]) => !pattern.test(env[name] ?? ''))
+  if (malformed) throw new CommandError(`${malformed[0]} is malformed: see src/site/guides/secrets.md.`)
+  if (!env.STORAGE_ACCESS_KEY_ID !== !env.STORAGE_SECRET_ACCESS_KEY) {
     throw new CommandError('STORAGE_ACCESS_KEY_ID and STORAGE_SECRET_ACCESS_KEY are a pair: give both.')
   }
-  return secrets
+  return Object.fromEntries(given.map(([name]) => [name, env[name]]))
 }
 
 export const ARGUMENTS = {
-  env: required('--env NAME', TEXT),
+  env: required('--env NAME', z.string()),
   at: LOCATION,
-  isDryRun: flag('--dry-run'),
+  isDryRun: optional('--dry-run', z.stringbool()),
   config: CONFIG,
 }
 
@@ -210,10 +205,10 @@ async function putSecrets(account: Account, worker: string, given: NodeJS.Dict<s
   if (!given.STORAGE_ACCESS_KEY_ID && !has('STORAGE_ACCESS_KEY_ID')) console.error(NEEDS_STORAGE)
 }
 
-const setup = command(ARGUMENTS, async ({ isDryRun, ...options }) => {
+const setup = command(ARGUMENTS, async ({ isDryRun = false, ...options }) => {
   await setUp(openAccount(isDryRun), options, readSecrets())
   const next = `npm run migrate -- --env ${options.env}, npx wrangler deploy --env ${options.env}`
   console.log(isDryRun ? `Nothing was changed. After the setup: ${next}` : `Next: ${next}`)
 })
 
-if (import.meta.main) await runCommand('setup', HELP, setup)
+if (import.meta.main) await runCommand('setup', HELP, { '': setup })

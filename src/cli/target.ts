@@ -106,7 +106,10 @@ export async function claimState(state: string): Promise<Claim | { url: string }
     if (claim) return claim
     // It may have been removed, or is just being written.
     const { data: user } = record.safeParse(parseJson(await readFile(file, 'utf8').catch(() => '')))
-    if (user?.url !== undefined && (await responds(user.url))) return { url: user.url }
+    if (user?.url !== undefined) {
+      const request = { method: 'HEAD', signal: AbortSignal.timeout(5_000) }
+      if (await fetch(`${user.url}/health/live`, request).catch(() => null)) return { url: user.url }
+    }
     if (Date.now() - start > PATIENCE_MS) {
       const name = user?.url === undefined ? 'Another process' : `${user.url}, which does not respond,`
       throw new CommandError(`${name} uses '${state}': stop it${user ? ` (process ${user.pid})` : ''}.`)
@@ -135,10 +138,4 @@ function tryToClaim(state: string, file: string) {
     lock.close()
   }
   return { publish, release }
-}
-
-/** Whether anything serves this address. */
-async function responds(url: string): Promise<boolean> {
-  const request = { method: 'HEAD', signal: AbortSignal.timeout(5_000) }
-  return (await fetch(`${url}/health/live`, request).catch(() => null)) !== null
 }

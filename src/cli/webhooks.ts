@@ -1,9 +1,8 @@
-import * as z from 'zod/mini'
 import { EVENT_TYPES } from '../delivery/webhooks/event-types.ts'
 import { idText } from '../kernel/api/contract.ts'
 import * as api from '../operation/admin/webhooks/contract.ts'
-import { type Argument, onlyOne, optional, required, runCommand, TEXT } from './command.ts'
-import { listing, request, shortTime, someOf, time } from './operator.ts'
+import { type Argument, onlyOne, optional, required, runCommand, someOf, TEXT } from './command.ts'
+import { listing, request, shortTime, time } from './operator.ts'
 
 const HELP = `Manages the addresses to which a company's changes are delivered, signed by the Standard Webhooks convention.
 
@@ -17,7 +16,7 @@ span again, before new ones. 'deliveries' lists the changes that failed, and tho
   --company ID  of the company, as in its seed file
   --url URL     https, of a host with public addresses only; locally also http on a loopback address
   --events a,b  some of those below; by default all
-  --from TIME   a date (2026-01-31, UTC) or a date-time with an offset
+  --from TIME   a date (2027-01-31, UTC) or a date-time with an offset
   --to TIME     the same; a date is included
 
 Events:
@@ -27,20 +26,14 @@ Events:
 The delivery to a new endpoint starts within a minute where 'dev' runs on the data, within 5 minutes where the service
 is deployed; from then on with each change.`
 
-const DAY_MS = 86_400_000
-const EXAMPLE = '2026-01-31'
-const ID = required('ID', z.string().check(z.regex(/^we_[0-9a-f]{18}$/, 'must be the id of an endpoint')))
+const ID = required('ID', api.readWebhook.params.shape.endpoint_id)
 const ENABLED: Argument<boolean | undefined> = {
   usage: '[--enable | --disable]',
   read: (given) => onlyOne(given) && given[0]?.name === '--enable',
 }
-const EVENTS = someOf('--events', EVENT_TYPES)
-const FROM = required('--from TIME', time(0, EXAMPLE))
-const TO = required('--to TIME', time(DAY_MS, EXAMPLE))
-const ofEndpoint = {
-  find: api.listAllWebhooks,
-  missing: ({ endpoint_id }: { endpoint_id: string }) => `There is no endpoint '${endpoint_id}'.`,
-}
+const EVENTS = optional('--events a,b', someOf(EVENT_TYPES))
+const FROM = required('--from TIME', time('start'))
+const TO = required('--to TIME', time('end'))
 
 await runCommand('webhooks', HELP, {
   create: request({
@@ -65,10 +58,8 @@ await runCommand('webhooks', HELP, {
   }),
   update: request({
     contract: api.updateWebhook,
-    ...ofEndpoint,
+    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID, url: optional('--url URL', TEXT), event_types: EVENTS, enabled: ENABLED },
-    check: ({ url, event_types, enabled }) =>
-      (url ?? event_types ?? enabled) === undefined && 'Nothing to change: give an option.',
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
       const isDue = endpoint.enabled && (enabled || url !== undefined)
@@ -77,21 +68,20 @@ await runCommand('webhooks', HELP, {
   }),
   'rotate-secret': request({
     contract: api.rotateWebhookSecret,
-    ...ofEndpoint,
+    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     print: ({ secret }) => `Secret  ${secret}`,
   }),
   delete: request({
     contract: api.deleteWebhook,
-    ...ofEndpoint,
+    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     print: ({ id, url }) => `Deleted ${id} (${url}).`,
   }),
   replay: request({
     contract: api.replayWebhook,
-    ...ofEndpoint,
+    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID, from: FROM, to: TO },
-    check: ({ from, to }) => from >= to && '--from must be before --to.',
     print: ({ id, enabled }, { from, to }, { deliveries }) => {
       const when = enabled ? deliveries : 'once the endpoint is enabled.'
       return `The changes from ${shortTime(from)} to ${shortTime(to)} are delivered to ${id} again ${when}`
@@ -99,7 +89,7 @@ await runCommand('webhooks', HELP, {
   }),
   deliveries: listing({
     contract: api.listWebhookDeliveries,
-    ...ofEndpoint,
+    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     columns: {
       CHANGE: 'sequence',

@@ -88,11 +88,7 @@ export function readEnvironment(file: string, env: string) {
 }
 
 /** A key of a wrangler.toml: `[[env.production.d1_databases]]` with `binding = "DB"`. */
-interface ConfigKey {
-  table: string
-  binding: string
-  key: string
-}
+type ConfigKey = Record<'table' | 'binding' | 'key', string>
 
 /** Sets a key in a file at once, so that it is never half written. Returns whether that changed it. */
 export function writeConfig(file: string, where: ConfigKey, value: string): boolean {
@@ -106,19 +102,17 @@ export function writeConfig(file: string, where: ConfigKey, value: string): bool
 
 /** Sets a key to a TOML value and keeps all else, comments too. @throws CommandError for a table of another form */
 export function setKey(text: string, { table, binding, key }: ConfigKey, value: string): string {
+  const line = `${key} = ${value}`
   const marker = new RegExp(`^binding *= *"${binding}".*\n`, 'm')
+  const present = new RegExp(`^${key} *= *"[^"\n]*"`, 'm')
   const sections = text.split(/^(?=\[)/m)
   const at = sections.findIndex((section) => section.startsWith(`[[${table}]]\n`) && marker.test(section))
-  const section = sections[at] ?? ''
-  const line = `${key} = ${value}`
-  if (at === -1) {
+  const section = sections[at]
+  if (section === undefined) {
     const where = `[[${table}]] with binding = "${binding}"`
     throw new CommandError(`wrangler.toml has no ${where} that can be changed: write ${line} there yourself.`)
   }
-  const present = new RegExp(`^${key} *= *"[^"\n]*"`, 'm')
-  const changed = present.test(section)
-    ? section.replace(present, line)
-    : section.replace(marker, (before) => `${before}${line}\n`)
+  const changed = present.test(section) ? section.replace(present, line) : section.replace(marker, `$&${line}\n`)
   return sections.with(at, changed).join('')
 }
 

@@ -135,7 +135,7 @@ describe('npm run accounting', () => {
       [['list', '--dead'], "Unknown option '--dead'"],
       [['list', '--company'], "Option '--company' requires a value"],
       [['retry', '0'], 'must be a positive integer'],
-      [['retry', '1', '--dead'], 'Give either the ID of an event or --dead'],
+      [['retry', '1', '--dead'], "Options 'ID' and '--dead' cannot be used together."],
       [['link-customer', '0', '58'], 'CLIENT_ID must be a positive integer'],
       [['link-customer', '1', '5 8'], `${id}5 8'`],
       [['link-customer', '1', 'x'.repeat(65)], id],
@@ -168,7 +168,7 @@ describe('npm run accounting', () => {
     for (const [args, message] of [
       [['1', '60'], 'There are several companies: say which one with --company ID.'],
       [['1', '60', '--company', '3'], 'There is no company 3.'],
-      [['9', '60', '--company', '2'], 'Company 2 has no client 9.'],
+      [['9', '60', '--company', '2'], 'Client not found.'],
       [['1', '6:0', '--company', '1'], "CUSTOMER_ID must be 1 to 64 letters, digits, _ or -, not '6:0'."],
     ] as const) {
       expect(await link(...args)).toEqual({ code: 1, stdout: '', stderr: `${message}\n` })

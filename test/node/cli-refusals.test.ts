@@ -169,12 +169,12 @@ describe('a command line', () => {
   })
 
   it.each([
-    ['9999-12-31', 86_400_000, '9999-12-31T23:59:59.999Z'],
-    ['9999-12-31T23:30:00-01:00', 86_400_000, '9999-12-31T23:59:59.999Z'],
-    ['2027-01-31', 86_400_000, '2027-02-01T00:00:00.000Z'],
-    ['2027-01-31', 0, '2027-01-31T00:00:00.000Z'],
-  ])('may have the date %s, whose end the API takes', (text, dateMs, expected) => {
-    expect(readValue(time(dateMs, '2027-01-31'), { name: '--to', text })).toBe(expected)
+    ['9999-12-31', 'end', '9999-12-31T23:59:59.999Z'],
+    ['9999-12-31T23:30:00-01:00', 'end', '9999-12-31T23:59:59.999Z'],
+    ['2027-01-31', 'end', '2027-02-01T00:00:00.000Z'],
+    ['2027-01-31', 'start', '2027-01-31T00:00:00.000Z'],
+  ] as const)('may have the date %s, whose end the API takes', (text, of, expected) => {
+    expect(readValue(time(of), { name: '--to', text })).toBe(expected)
   })
 
   it('of a command without actions is explained too, before anything is done', async () => {

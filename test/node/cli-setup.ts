@@ -12,7 +12,7 @@ declare module 'vitest' {
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const state = await makeStateFolder()
-  const runtime = await startRuntime(state, false)
+  const runtime = await startRuntime(state)
   await runtime.close()
   project.provide('emptyState', state)
   return () => rm(state, { recursive: true, force: true })

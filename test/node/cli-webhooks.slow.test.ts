@@ -88,17 +88,21 @@ describe('npm run webhooks', () => {
       [['create', '--url', 'https://hooks.example/'], "Option '--company' is required"],
       [[...base, 'http://hooks.example/'], '--url must be an https address.'],
       [[...base, 'https://10.0.0.1/'], '--url must resolve to public addresses only.'],
-      [[...base, 'https://hooks.example/', '--events', 'client.burnt'], "'client.burnt' is none of client.created"],
-      [['update', id], 'Nothing to change: give an option.'],
+      [[...base, 'https://hooks.example/', '--events', 'client.burnt'], '--events must be one of client.created'],
       [['update', id, '--enable', '--disable'], "Options '--enable' and '--disable' cannot be used together."],
-      [['update', id, '--enable'], `There is no endpoint '${id}'.`],
-      [['delete', id], `There is no endpoint '${id}'.`],
+      [['update', id, '--enable'], `There is no endpoint ${id}.`],
+      [['delete', id], `There is no endpoint ${id}.`],
       [['replay', id, '--from', '2026-01-01'], "Option '--to' is required"],
-      [['replay', id, '--from', '2026-01-02', '--to', '2026-01-01'], '--from must be before --to.'],
-      [['replay', id, '--from', 'now', '--to', '2026-01-01'], '--from must be a date (2026-01-31) or a date-time'],
+      [['replay', id, '--from', 'now', '--to', '2026-01-01'], '--from must be a date (2027-01-31) or a date-time'],
     ]
     await expectRefused('webhooks', state, cases)
     expect(runSql(state, 'SELECT * FROM webhook_endpoints')).toEqual([])
+
+    const { id: own } = await create(state, '--url', 'https://hooks.example/')
+    await expectRefused('webhooks', state, [
+      [['update', own], 'The command must name at least one field to change.'],
+      [['replay', own, '--from', '2026-01-02', '--to', '2026-01-01'], '--to must be after --from.'],
+    ])
   })
 
   it('says that an address cannot be checked without a resolver', async () => {
