@@ -87,11 +87,13 @@ describe('a body that does not end', () => {
   })
 })
 
-describe('a large body that finds no memory', () => {
-  it.each([
-    ['POST', '/clients'],
-    ['PUT', `/mail/email-threads/${THREAD}`],
-  ])('is refused with 503 by %s %s, and nothing is written', { timeout: 60_000 }, async (method, path) => {
+it.each([
+  ['POST', '/clients'],
+  ['PUT', `/mail/email-threads/${THREAD}`],
+])(
+  'a large body that finds no memory is refused with 503 by %s %s, and nothing is written',
+  { timeout: 60_000 },
+  async (method, path) => {
     const before = await rowsOf(shop)
     const lease = isolateMemory.open()
     // It goes over the limit, so that there is no room for anybody else.
@@ -107,34 +109,30 @@ describe('a large body that finds no memory', () => {
     expect(waitedMs).toBeLessThan(BUDGET_MS.memory + 100)
     expect(isolateMemory.usedBytes).toBe(0)
     expect(await rowsOf(shop)).toEqual(before)
-  })
+  },
+)
+
+const sent = () => new Request('https://api.test/api/v1/openapi.json')
+const bindings = { ...BINDINGS, ASSETS: { fetch: async () => Response.json({}) } as unknown as Fetcher }
+
+it.each(MODES)('the published description responds in time when its storage %s', async (mode) => {
+  const { response, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
+  const isLate = mode === 'hangs' || mode === 'never responds'
+  expect(response.status).toBe(mode === 'is slow' ? 200 : isLate ? 503 : 500)
+  expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.assets)
 })
 
-describe('the published description', () => {
-  const sent = () => new Request('https://api.test/api/v1/openapi.json')
-  const bindings = { ...BINDINGS, ASSETS: { fetch: async () => Response.json({}) } as unknown as Fetcher }
-
-  it.each(MODES)('responds in time when its storage %s', async (mode) => {
-    const { response, waitedMs } = await run(sent(), bindings, { name: 'ASSETS.fetch', ordinal: 1, mode })
-    const isLate = mode === 'hangs' || mode === 'never responds'
-    expect(response.status).toBe(mode === 'is slow' ? 200 : isLate ? 503 : 500)
-    expect(waitedMs).toBeLessThanOrEqual(BUDGET_MS.assets)
-  })
-})
-
-describe('a company’s own storage', () => {
-  it('that stops in the middle of its response is given up', async () => {
-    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
-    const start = Date.now()
-    const fetching = vi.spyOn(globalThis, 'fetch')
-    fetching.mockImplementation(async () => new Response(drip(new Uint8Array([60]), 0, 1)))
-    const place = { endpoint: 'https://1.1.1.1', name: 'b', region: 'auto', addressing: 'path' as const }
-    const bucket = { ...place, accessKeyId: 'a', secretAccessKey: 's', addresses: LOCAL }
-    try {
-      await expect(drive(s3Storage(bucket, start).list('orders/1/'))).rejects.toMatchObject({ problem: 'timeout' })
-    } finally {
-      fetching.mockRestore()
-    }
-    expect(Date.now() - start).toBe(BUDGET_MS.storage)
-  })
+it('a company’s own storage that stops in the middle of its response is given up', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
+  const start = Date.now()
+  const fetching = vi.spyOn(globalThis, 'fetch')
+  fetching.mockImplementation(async () => new Response(drip(new Uint8Array([60]), 0, 1)))
+  const place = { endpoint: 'https://1.1.1.1', name: 'b', region: 'auto', addressing: 'path' as const }
+  const bucket = { ...place, accessKeyId: 'a', secretAccessKey: 's', addresses: LOCAL }
+  try {
+    await expect(drive(s3Storage(bucket, start).list('orders/1/'))).rejects.toMatchObject({ problem: 'timeout' })
+  } finally {
+    fetching.mockRestore()
+  }
+  expect(Date.now() - start).toBe(BUDGET_MS.storage)
 })

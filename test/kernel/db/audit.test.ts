@@ -76,30 +76,28 @@ describe('the audit log', () => {
   })
 })
 
-describe('entries of administrators in another database', () => {
-  it('are all collected though one gets the id of another whose removal is repeated', async () => {
-    const [requestId, at] = [crypto.randomUUID(), Date.now()]
-    const add = (id: number | null, entity: string) =>
-      sqlIn<{ id: number }>(
-        'DB_TWO',
-        `INSERT INTO admin_log (id, actor, action, entity_id, address, request_id, at)
-         VALUES (?, 'operator', 'tokens.revoke', ?, '127.0.0.1', ?, ?) RETURNING id`,
-        ...[id, entity, requestId, at],
-      )
-    const [first] = await add(null, '1')
-    const isLeft = async () => (await sqlIn('DB_TWO', 'SELECT 1 FROM admin_log WHERE id = ?', first?.id)).length > 0
-    let isLost = false
-    const losing = wrapBindings(env, async (name, work) => {
-      const result = await work()
-      if (name !== 'DB_TWO.batch' || isLost || (await isLeft())) return result
-      isLost = true
-      await add(first?.id ?? 0, '2')
-      throw new Error('D1_ERROR: Network connection lost.')
-    })
-    await collectAdminEntries(losing, 'DB_TWO')
-    await collectAdminEntries(env, 'DB_TWO')
-    const entries = await sql('SELECT entity_id FROM admin_log WHERE request_id = ? ORDER BY id', requestId)
-    expect(entries).toEqual([{ entity_id: '1' }, { entity_id: '2' }])
-    expect(await isLeft()).toBe(false)
+it('entries of administrators in another database are all collected though one gets the id of another whose removal is repeated', async () => {
+  const [requestId, at] = [crypto.randomUUID(), Date.now()]
+  const add = (id: number | null, entity: string) =>
+    sqlIn<{ id: number }>(
+      'DB_TWO',
+      `INSERT INTO admin_log (id, actor, action, entity_id, address, request_id, at)
+       VALUES (?, 'operator', 'tokens.revoke', ?, '127.0.0.1', ?, ?) RETURNING id`,
+      ...[id, entity, requestId, at],
+    )
+  const [first] = await add(null, '1')
+  const isLeft = async () => (await sqlIn('DB_TWO', 'SELECT 1 FROM admin_log WHERE id = ?', first?.id)).length > 0
+  let isLost = false
+  const losing = wrapBindings(env, async (name, work) => {
+    const result = await work()
+    if (name !== 'DB_TWO.batch' || isLost || (await isLeft())) return result
+    isLost = true
+    await add(first?.id ?? 0, '2')
+    throw new Error('D1_ERROR: Network connection lost.')
   })
+  await collectAdminEntries(losing, 'DB_TWO')
+  await collectAdminEntries(env, 'DB_TWO')
+  const entries = await sql('SELECT entity_id FROM admin_log WHERE request_id = ? ORDER BY id', requestId)
+  expect(entries).toEqual([{ entity_id: '1' }, { entity_id: '2' }])
+  expect(await isLeft()).toBe(false)
 })

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 
@@ -36,49 +36,47 @@ async function seed(company: TestCompany, id: number, number = '1500'): Promise<
   await insert('invoices', { company_id, id, project_id: id, number, ...times })
 }
 
-describe('ids', () => {
-  it('begin at 1 in every company, whatever another company has', async () => {
-    const [seeded, first, second] = [await mintNew(), await mintNew(), await mintNew()]
-    await seed(seeded, HIGHEST_OF_SEED)
-    for (const company of [first, second]) {
-      expect(await createClient(company)).toBe(1)
-      expect(await createClient(company)).toBe(2)
-      expect(await createOrder(company, 2)).toEqual({ order: 1, invoice: 1, number: '1001' })
-      expect(await createOrder(company, 1)).toEqual({ order: 2, invoice: 2, number: '1002' })
-    }
-  })
+it('ids begin at 1 in every company, whatever another company has', async () => {
+  const [seeded, first, second] = [await mintNew(), await mintNew(), await mintNew()]
+  await seed(seeded, HIGHEST_OF_SEED)
+  for (const company of [first, second]) {
+    expect(await createClient(company)).toBe(1)
+    expect(await createClient(company)).toBe(2)
+    expect(await createOrder(company, 2)).toEqual({ order: 1, invoice: 1, number: '1001' })
+    expect(await createOrder(company, 1)).toEqual({ order: 2, invoice: 2, number: '1002' })
+  }
+})
 
-  it('go on above the highest that a seed brought, also above the highest that a seed may bring', async () => {
-    const company = await mintNew()
-    await seed(company, 700)
-    // No number follows one of another form.
-    await seed(company, 30, 'INV-9999')
-    expect(await createClient(company)).toBe(701)
-    expect(await createOrder(company, 701)).toEqual({ order: 701, invoice: 701, number: '1501' })
-    await seedClient(company, HIGHEST_OF_SEED)
-    const next = await createClient(company, 'Found by its name')
-    expect(next).toBe(HIGHEST_OF_SEED + 1)
-    const found = await company.call('GET', '/clients?q=found%20by')
-    expect(found.body.data.map(({ id }: { id: number }) => id)).toEqual([next])
-  })
+it('ids go on above the highest that a seed brought, also above the highest that a seed may bring', async () => {
+  const company = await mintNew()
+  await seed(company, 700)
+  // No number follows one of another form.
+  await seed(company, 30, 'INV-9999')
+  expect(await createClient(company)).toBe(701)
+  expect(await createOrder(company, 701)).toEqual({ order: 701, invoice: 701, number: '1501' })
+  await seedClient(company, HIGHEST_OF_SEED)
+  const next = await createClient(company, 'Found by its name')
+  expect(next).toBe(HIGHEST_OF_SEED + 1)
+  const found = await company.call('GET', '/clients?q=found%20by')
+  expect(found.body.data.map(({ id }: { id: number }) => id)).toEqual([next])
+})
 
-  it('are never given out twice to creations at the same time', async () => {
-    const companies = [await mintNew(), await mintNew()]
-    for (const company of companies) await createClient(company)
-    const made = await Promise.all(
-      Array.from({ length: 40 }, async (_, index) => {
-        const company = companies[index % 2] as TestCompany
-        if (index % 4 < 2) return [company.id, 'client', await createClient(company)]
-        const { order, invoice } = await createOrder(company, 1)
-        expect(order).toBe(invoice)
-        return [company.id, 'order', order]
-      }),
-    )
-    for (const { id: companyId } of companies) {
-      for (const [what, first] of Object.entries({ client: 2, order: 1 })) {
-        const ids = made.filter(([id, kind]) => id === companyId && kind === what).map(([, , id]) => Number(id))
-        expect(ids.sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, index) => first + index))
-      }
+it('ids are never given out twice to creations at the same time', async () => {
+  const companies = [await mintNew(), await mintNew()]
+  for (const company of companies) await createClient(company)
+  const made = await Promise.all(
+    Array.from({ length: 40 }, async (_, index) => {
+      const company = companies[index % 2] as TestCompany
+      if (index % 4 < 2) return [company.id, 'client', await createClient(company)]
+      const { order, invoice } = await createOrder(company, 1)
+      expect(order).toBe(invoice)
+      return [company.id, 'order', order]
+    }),
+  )
+  for (const { id: companyId } of companies) {
+    for (const [what, first] of Object.entries({ client: 2, order: 1 })) {
+      const ids = made.filter(([id, kind]) => id === companyId && kind === what).map(([, , id]) => Number(id))
+      expect(ids.sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, index) => first + index))
     }
-  })
+  }
 })

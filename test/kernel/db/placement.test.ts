@@ -118,35 +118,31 @@ describe('a request of which a part was carried out', () => {
   })
 })
 
-describe('a request that has read before its company moved', () => {
-  it('may read again, but its write gets 503 with Retry-After however often it has read', async () => {
-    const { id } = here
-    const db = databaseFor(env, { companyId: id, database: 'DB' })
-    const read = () => db.read([statement('SELECT count(*) FROM clients WHERE company_id = ?', id)])
-    const write = () => db.write([statement("UPDATE clients SET company_name = 'x' WHERE company_id = ?", id)])
+it('a request that has read before its company moved may read again, but its write gets 503 with Retry-After however often it has read', async () => {
+  const { id } = here
+  const db = databaseFor(env, { companyId: id, database: 'DB' })
+  const read = () => db.read([statement('SELECT count(*) FROM clients WHERE company_id = ?', id)])
+  const write = () => db.write([statement("UPDATE clients SET company_name = 'x' WHERE company_id = ?", id)])
+  await read()
+  await guard('DB', id, 'moved', 'DB_TWO')
+  for (let reads = 0; reads < 3; reads++) {
+    const refused = { kind: 'unavailable', headers: { 'Retry-After': '2' }, cause: 'it has just moved' }
+    await expect(write()).rejects.toMatchObject(refused)
     await read()
-    await guard('DB', id, 'moved', 'DB_TWO')
-    for (let reads = 0; reads < 3; reads++) {
-      const refused = { kind: 'unavailable', headers: { 'Retry-After': '2' }, cause: 'it has just moved' }
-      await expect(write()).rejects.toMatchObject(refused)
-      await read()
-    }
-    await unguard('DB', id)
-  })
+  }
+  await unguard('DB', id)
 })
 
-describe('a placement that names a missing binding', () => {
-  it('is 503 and a line of the log, and never another company’s data', async () => {
-    const { DB_TWO: _, ...others } = env
-    const without = others as Env
-    for (const [method, sent] of [['GET'], ['POST', client]] as const) {
-      const { status, body } = await send(request(there.token, method, '/clients', sent), { env: without })
-      expect(status).toBe(503)
-      expect(JSON.stringify(body)).not.toContain('Harbor')
-    }
-    expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_missing', database: 'DB_TWO' }))
-    expect((await send(request(here.token, 'GET', '/clients'), { env: without })).status).toBe(200)
-  })
+it('a placement that names a missing binding is 503 and a line of the log, and never another company’s data', async () => {
+  const { DB_TWO: _, ...others } = env
+  const without = others as Env
+  for (const [method, sent] of [['GET'], ['POST', client]] as const) {
+    const { status, body } = await send(request(there.token, method, '/clients', sent), { env: without })
+    expect(status).toBe(503)
+    expect(JSON.stringify(body)).not.toContain('Harbor')
+  }
+  expect(logLines).toContainEqual(expect.objectContaining({ event: 'database_missing', database: 'DB_TWO' }))
+  expect((await send(request(here.token, 'GET', '/clients'), { env: without })).status).toBe(200)
 })
 
 describe('a company whose rows its database has lost', () => {

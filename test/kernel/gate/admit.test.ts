@@ -88,24 +88,22 @@ describe('an Authorization header', () => {
   })
 })
 
-describe('last used', () => {
-  it('is written behind the response, at most once a minute', async () => {
-    const { token } = await mintCompany()
-    const use = () => send(request(token, 'GET', '/clients'), { env })
-    const lastUsed = async () =>
-      (await sql('SELECT last_used_at AS at FROM api_tokens WHERE token_hash = ?', hashToken(token)))[0]?.at
-    const isAt = (time: number) => expect.poll(lastUsed).toBe(time)
-    expect(await lastUsed()).toBeNull()
-    const first = Date.now()
-    await use()
-    await isAt(first)
-    moveTime(59_999)
-    await use()
-    moveTime(1)
-    expect(await lastUsed()).toBe(first)
-    await use()
-    await isAt(first + 60_000)
-  })
+it('the last use of a token is written behind the response, at most once a minute', async () => {
+  const { token } = await mintCompany()
+  const use = () => send(request(token, 'GET', '/clients'), { env })
+  const lastUsed = async () =>
+    (await sql('SELECT last_used_at AS at FROM api_tokens WHERE token_hash = ?', hashToken(token)))[0]?.at
+  const isAt = (time: number) => expect.poll(lastUsed).toBe(time)
+  expect(await lastUsed()).toBeNull()
+  const first = Date.now()
+  await use()
+  await isAt(first)
+  moveTime(59_999)
+  await use()
+  moveTime(1)
+  expect(await lastUsed()).toBe(first)
+  await use()
+  await isAt(first + 60_000)
 })
 
 describe('a token that is no longer valid', () => {

@@ -236,22 +236,20 @@ it('the exchange with the object of the company is not waited for by any request
   expect(await use(token, DATABASE_LIMIT_MS)).toMatchObject({ allowed: false })
 })
 
-describe('the queue for the database', () => {
-  it('is one for all tokens of a company in an isolate', async () => {
-    const { id, token } = await mintCompany({ home: 'DB' })
-    const tokens = [token, ...(await Promise.all(Array.from({ length: 9 }, () => mintToken(id))))]
-    const released = Promise.withResolvers<void>()
-    const { DB, seen } = timedDatabase(1, () => released.promise)
-    const bindings: Env = { ...withLimiter(memory()).bindings, DB }
-    const all = tokens.map((each) => statusesOf(4, () => request(each, 'GET', '/clients/1'), bindings))
-    await vi.waitUntil(() => seen.inFlight === IN_FLIGHT, { timeout: 20_000 })
-    const other = await mintCompany({ home: 'DB' })
-    const ofOther = statusesOf(1, () => request(other.token, 'GET', '/clients/1'), bindings)
-    // That of another company does not wait for them.
-    await vi.waitUntil(() => seen.inFlight === IN_FLIGHT + 1, { timeout: 20_000 })
-    released.resolve()
-    expect(await ofOther).toEqual({ 404: 1 })
-    expect(await Promise.all(all)).toEqual(tokens.map(() => ({ 404: 4 })))
-    expect(seen.mostInFlight).toBe(IN_FLIGHT + 1)
-  })
+it('the queue for the database is one for all tokens of a company in an isolate', async () => {
+  const { id, token } = await mintCompany({ home: 'DB' })
+  const tokens = [token, ...(await Promise.all(Array.from({ length: 9 }, () => mintToken(id))))]
+  const released = Promise.withResolvers<void>()
+  const { DB, seen } = timedDatabase(1, () => released.promise)
+  const bindings: Env = { ...withLimiter(memory()).bindings, DB }
+  const all = tokens.map((each) => statusesOf(4, () => request(each, 'GET', '/clients/1'), bindings))
+  await vi.waitUntil(() => seen.inFlight === IN_FLIGHT, { timeout: 20_000 })
+  const other = await mintCompany({ home: 'DB' })
+  const ofOther = statusesOf(1, () => request(other.token, 'GET', '/clients/1'), bindings)
+  // That of another company does not wait for them.
+  await vi.waitUntil(() => seen.inFlight === IN_FLIGHT + 1, { timeout: 20_000 })
+  released.resolve()
+  expect(await ofOther).toEqual({ 404: 1 })
+  expect(await Promise.all(all)).toEqual(tokens.map(() => ({ 404: 4 })))
+  expect(seen.mostInFlight).toBe(IN_FLIGHT + 1)
 })

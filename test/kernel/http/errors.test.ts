@@ -76,25 +76,23 @@ describe('many issues', () => {
   })
 })
 
-describe('every response outside of the API', () => {
-  it.each<[string, number, string, RequestInit?]>([
-    ['an upload address with another method', 404, '/uploads/x', { method: 'DELETE' }],
-    ['the page', 200, '/'],
-    ['a file of the page', 200, '/page.css'],
-    ['the description as a file', 200, '/openapi.json'],
-    ['a file by its other name', 307, '/index.html', { redirect: 'manual' }],
-    ['a method that no file knows', 404, '/page.css', { method: 'POST' }],
-    ['an unknown path', 404, '/nowhere'],
-    ['the API without a version', 404, '/api'],
-    ['the API with an unknown version', 404, '/api/v2/clients'],
-    ['a path that begins as that of the API', 404, '/apiv1'],
-  ])('forbids to guess its type and has a request id: %s', async (_, status, path, init) => {
-    const response = await exports.default.fetch(new Request(`https://api.test${path}`, init))
-    await response.arrayBuffer()
-    expect(response.status).toBe(status)
-    expect(response.headers.get('x-content-type-options')).toBe('nosniff')
-    expect(response.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{1,128}$/)
-  })
+it.each<[string, number, string, RequestInit?]>([
+  ['an upload address with another method', 404, '/uploads/x', { method: 'DELETE' }],
+  ['the page', 200, '/'],
+  ['a file of the page', 200, '/page.css'],
+  ['the description as a file', 200, '/openapi.json'],
+  ['a file by its other name', 307, '/index.html', { redirect: 'manual' }],
+  ['a method that no file knows', 404, '/page.css', { method: 'POST' }],
+  ['an unknown path', 404, '/nowhere'],
+  ['the API without a version', 404, '/api'],
+  ['the API with an unknown version', 404, '/api/v2/clients'],
+  ['a path that begins as that of the API', 404, '/apiv1'],
+])('a response outside of the API forbids to guess its type, and has an id: %s', async (_, status, path, init) => {
+  const response = await exports.default.fetch(new Request(`https://api.test${path}`, init))
+  await response.arrayBuffer()
+  expect(response.status).toBe(status)
+  expect(response.headers.get('x-content-type-options')).toBe('nosniff')
+  expect(response.headers.get('x-request-id')).toMatch(/^[A-Za-z0-9._-]{1,128}$/)
 })
 
 describe('CORS', () => {
@@ -145,53 +143,49 @@ describe('the request id', () => {
   )
 })
 
-describe('a failure', () => {
-  const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
-  it.each([
-    ['an Error', new Error(words)],
-    ['an Error with a cause', new Error('Failed query', { cause: new Error(words) })],
-    ['text', words],
-    ['nothing', undefined],
-    ['null', null],
-    ['an object', { message: words }],
-  ])('of any kind returns a 500 with the request id and nothing else: %s', async (_, thrown) => {
-    const path = '/clients?q=hunter2'
-    for (const sent of [
-      request(company.token, 'GET', path),
-      request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
-    ]) {
-      const result = await send(sent, { env: breakCalls(env, /^DB\.batch$/, thrown) })
-      const id = result.headers.get('x-request-id')
-      expect([result.status, result.body.error.code]).toEqual([500, 'internal_error'])
-      expect(result.body.error.message).toContain(id)
-      expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
-      expect(result.headers.has('ratelimit')).toBe(true)
-      expect(linesOf(id)).toHaveLength(2)
-      expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
-      expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
-    }
-  })
+const words = 'SELECT hunter2 FROM api_tokens\n    at secret (place.ts:1:2)'
+it.each([
+  ['an Error', new Error(words)],
+  ['an Error with a cause', new Error('Failed query', { cause: new Error(words) })],
+  ['text', words],
+  ['nothing', undefined],
+  ['null', null],
+  ['an object', { message: words }],
+])('a failure of any kind returns a 500 with the request id and nothing else: %s', async (_, thrown) => {
+  const path = '/clients?q=hunter2'
+  for (const sent of [
+    request(company.token, 'GET', path),
+    request(company.token, 'POST', '/clients', { company_name: 'hunter2' }),
+  ]) {
+    const result = await send(sent, { env: breakCalls(env, /^DB\.batch$/, thrown) })
+    const id = result.headers.get('x-request-id')
+    expect([result.status, result.body.error.code]).toEqual([500, 'internal_error'])
+    expect(result.body.error.message).toContain(id)
+    expect(JSON.stringify([result.body, ...result.headers])).not.toMatch(/hunter2|secret|SELECT|place\.ts/)
+    expect(result.headers.has('ratelimit')).toBe(true)
+    expect(linesOf(id)).toHaveLength(2)
+    expect(linesOf(id)).toContainEqual(expect.objectContaining({ event: 'failure', error: expect.any(String) }))
+    expect(JSON.stringify(linesOf(id))).not.toMatch(/hunter2|secret/)
+  }
 })
 
-describe('the log', () => {
-  it('has one line a request, with its id and no secret, body or query text', async () => {
-    const before = logLines.length
-    const results = [
-      await company.call('GET', '/clients?q=hunter2'),
-      await company.call('POST', '/clients', { company_name: 'hunter2', email: 'hunter2@x.example' }),
-      await company.call('POST', '/clients', '{"hunter2'),
-      await company.call('GET', '/clients/hunter2%40x.example'),
-      await call(null, 'GET', '/clients?q=hunter2', undefined, { authorization: 'Bearer hunter2' }),
-      await company.call('GET', '/hunter2'),
-    ]
-    // Objects of earlier files may write lines of their own meanwhile.
-    const lines = logLines.slice(before).filter(({ request_id }) => request_id !== undefined)
-    expect(lines.map((line) => line.request_id)).toEqual(results.map(({ headers }) => headers.get('x-request-id')))
-    expect(lines.map((line) => line.status)).toEqual(results.map(({ status }) => status))
-    expect(JSON.stringify(lines)).not.toMatch(/hunter2/)
-    expect(JSON.stringify(lines)).not.toContain(company.token)
-    expect(lines[0]).toMatchObject({ operation: 'listClients', method: 'GET', company_id: company.id })
-  })
+it('the log has one line a request, with its id and no secret, body or query text', async () => {
+  const before = logLines.length
+  const results = [
+    await company.call('GET', '/clients?q=hunter2'),
+    await company.call('POST', '/clients', { company_name: 'hunter2', email: 'hunter2@x.example' }),
+    await company.call('POST', '/clients', '{"hunter2'),
+    await company.call('GET', '/clients/hunter2%40x.example'),
+    await call(null, 'GET', '/clients?q=hunter2', undefined, { authorization: 'Bearer hunter2' }),
+    await company.call('GET', '/hunter2'),
+  ]
+  // Objects of earlier files may write lines of their own meanwhile.
+  const lines = logLines.slice(before).filter(({ request_id }) => request_id !== undefined)
+  expect(lines.map((line) => line.request_id)).toEqual(results.map(({ headers }) => headers.get('x-request-id')))
+  expect(lines.map((line) => line.status)).toEqual(results.map(({ status }) => status))
+  expect(JSON.stringify(lines)).not.toMatch(/hunter2/)
+  expect(JSON.stringify(lines)).not.toContain(company.token)
+  expect(lines[0]).toMatchObject({ operation: 'listClients', method: 'GET', company_id: company.id })
 })
 
 describe('the documentation_url of an error', () => {
@@ -216,28 +210,26 @@ describe('the documentation_url of an error', () => {
   })
 })
 
-describe('a request that passes its deadline', () => {
-  const define = contractsOf('Clients', 'clients')
-  const response = z.strictObject({})
-  const late = [define('readLate', 'GET /late', { response }), define('writeLate', 'POST /late', { response })]
-  const app = createApp(
-    late.map((contract) => route(contract, () => new Promise<never>(() => undefined))),
-    [],
-  )
+const define = contractsOf('Clients', 'clients')
+const response = z.strictObject({})
+const late = [define('readLate', 'GET /late', { response }), define('writeLate', 'POST /late', { response })]
+const app = createApp(
+  late.map((contract) => route(contract, () => new Promise<never>(() => undefined))),
+  [],
+)
 
-  it.each([
-    ['GET', '10', 'Retry-After'],
-    ['POST', null, 'may have been carried out'],
-  ] as const)(
-    'is a 503 that asks for a repetition where nothing is written twice: %s',
-    async (method, seconds, text) => {
-      const deadlines = holdTimers(BUDGET_MS.handler)
-      const sent = send(request(company.token, method, '/late'), { app })
-      await vi.waitUntil(() => deadlines.length > 0)
-      deadlines[0]?.()
-      const { status, headers, body } = await sent
-      expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, seconds, 'internal_error'])
-      expect(body.error.message).toContain(text)
-    },
-  )
-})
+it.each([
+  ['GET', '10', 'Retry-After'],
+  ['POST', null, 'may have been carried out'],
+] as const)(
+  'a %s that passes its deadline is a 503 that asks for a repetition where nothing is written twice',
+  async (method, seconds, text) => {
+    const deadlines = holdTimers(BUDGET_MS.handler)
+    const sent = send(request(company.token, method, '/late'), { app })
+    await vi.waitUntil(() => deadlines.length > 0)
+    deadlines[0]?.()
+    const { status, headers, body } = await sent
+    expect([status, headers.get('retry-after'), body.error.code]).toEqual([503, seconds, 'internal_error'])
+    expect(body.error.message).toContain(text)
+  },
+)

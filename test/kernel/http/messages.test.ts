@@ -136,38 +136,33 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
   })
 })
 
-describe('a query with one mistake gets one issue on the parameter that was sent', () => {
-  it.each([
-    ['/clients?per_page=101', 'per_page must be between 1 and 100'],
-    ['/clients?perPage=5', 'perPage is not a known parameter; did you mean per_page?'],
-    ['/clients?limit=5', 'limit is not a known parameter; did you mean per_page?'],
-    ['/clients?page=1&page=2', 'page must be sent only once'],
-    ['/clients?sort=id&sort=-id', 'sort must be sent only once'],
-    ['/orders/1?deleted=include&deleted=include', 'deleted must be sent only once'],
-    ['/orders?expand=client&expand=client', 'expand must be sent only once'],
-    ['/changes?start=latest&start=latest', 'start must be sent only once'],
-    ['/orders?form=2026-01-31', 'form is not a known parameter; did you mean from?'],
-    ['/orders?from=yesterday', 'from must be a date such as 2026-01-31'],
-    ['/orders?client_id=x', 'client_id must be a positive integer'],
-    ['/orders?client_id=9999999999999999', 'client_id must be at most 9007199254740991'],
-    [
-      '/products/search?include=local,supplier_c',
-      'include must be a comma list of local, supplier_b, supplier_a, lines',
-    ],
-    [
-      '/products/search?include=line',
-      'include must be a comma list of local, supplier_b, supplier_a, lines; did you mean lines?',
-    ],
-    ['/products/supplier_a', 'style is required'],
-    ['/products/supplier_b', 'styleId is missing: sku or styleId is required'],
-    ['/products/supplier_b?style_id=5', 'style_id is not a known parameter; did you mean styleId?'],
-    ['/products/supplier_a?style=x&colour=red', 'colour is not a known parameter; did you mean color?'],
-    ['/products/invoice_item', 'id is required'],
-    ['/mail/email-threads/t', 'account_email is required'],
-    ['/openapi.json?version=2', 'version is not a known parameter'],
-  ])('%s: %s', async (path, expected) => {
-    expect(await issuesOf('GET', path)).toEqual([expected])
-  })
+it.each([
+  ['/clients?per_page=101', 'per_page must be between 1 and 100'],
+  ['/clients?perPage=5', 'perPage is not a known parameter; did you mean per_page?'],
+  ['/clients?limit=5', 'limit is not a known parameter; did you mean per_page?'],
+  ['/clients?page=1&page=2', 'page must be sent only once'],
+  ['/clients?sort=id&sort=-id', 'sort must be sent only once'],
+  ['/orders/1?deleted=include&deleted=include', 'deleted must be sent only once'],
+  ['/orders?expand=client&expand=client', 'expand must be sent only once'],
+  ['/changes?start=latest&start=latest', 'start must be sent only once'],
+  ['/orders?form=2026-01-31', 'form is not a known parameter; did you mean from?'],
+  ['/orders?from=yesterday', 'from must be a date such as 2026-01-31'],
+  ['/orders?client_id=x', 'client_id must be a positive integer'],
+  ['/orders?client_id=9999999999999999', 'client_id must be at most 9007199254740991'],
+  ['/products/search?include=local,supplier_c', 'include must be a comma list of local, supplier_b, supplier_a, lines'],
+  [
+    '/products/search?include=line',
+    'include must be a comma list of local, supplier_b, supplier_a, lines; did you mean lines?',
+  ],
+  ['/products/supplier_a', 'style is required'],
+  ['/products/supplier_b', 'styleId is missing: sku or styleId is required'],
+  ['/products/supplier_b?style_id=5', 'style_id is not a known parameter; did you mean styleId?'],
+  ['/products/supplier_a?style=x&colour=red', 'colour is not a known parameter; did you mean color?'],
+  ['/products/invoice_item', 'id is required'],
+  ['/mail/email-threads/t', 'account_email is required'],
+  ['/openapi.json?version=2', 'version is not a known parameter'],
+])('a query with one mistake gets one issue on the parameter that was sent: %s: %s', async (path, expected) => {
+  expect(await issuesOf('GET', path)).toEqual([expected])
 })
 
 describe('the suggestion of a known name', () => {

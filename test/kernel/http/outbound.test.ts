@@ -109,18 +109,16 @@ describe('the memory of a body', () => {
   })
 })
 
-describe('the charset of a body', () => {
-  const xml = (encoding: string) => `<?xml version="1.0" encoding="${encoding}"?><a/>`
-  it.each<[string, string, string | null, string]>([
-    ['UTF-8 without any word of it', 'x', null, 'utf-8'],
-    ['that of the Content-Type', 'x', 'text/xml; charset=ISO-8859-1', 'ISO-8859-1'],
-    ['a quoted one', 'x', 'text/xml; action="a"; Charset = "shift_jis"', 'shift_jis'],
-    ['UTF-8 where it is left blank', 'x', 'text/xml; charset=', 'utf-8'],
-    ['that of the XML declaration', xml('windows-1250'), 'text/xml', 'windows-1250'],
-    ['of single quotes', `<?xml version='1.0' encoding='ISO-8859-15' ?><a/>`, null, 'ISO-8859-15'],
-    ['none of a later element', '<?xml version="1.0"?><a encoding="x"/>', null, 'utf-8'],
-    ['the Content-Type before the declaration', xml('utf-8'), 'text/xml;charset=latin1', 'latin1'],
-  ])('is %s', (_, start, contentType, expected) => {
-    expect(charsetOf(new TextEncoder().encode(start), contentType)).toBe(expected)
-  })
+const xml = (encoding: string) => `<?xml version="1.0" encoding="${encoding}"?><a/>`
+it.each<[string, string, string | null, string]>([
+  ['UTF-8 without any word of it', 'x', null, 'utf-8'],
+  ['that of the Content-Type', 'x', 'text/xml; charset=ISO-8859-1', 'ISO-8859-1'],
+  ['a quoted one', 'x', 'text/xml; action="a"; Charset = "shift_jis"', 'shift_jis'],
+  ['UTF-8 where it is left blank', 'x', 'text/xml; charset=', 'utf-8'],
+  ['that of the XML declaration', xml('windows-1250'), 'text/xml', 'windows-1250'],
+  ['of single quotes', `<?xml version='1.0' encoding='ISO-8859-15' ?><a/>`, null, 'ISO-8859-15'],
+  ['none of a later element', '<?xml version="1.0"?><a encoding="x"/>', null, 'utf-8'],
+  ['the Content-Type before the declaration', xml('utf-8'), 'text/xml;charset=latin1', 'latin1'],
+])('the charset of a body is %s', (_, start, contentType, expected) => {
+  expect(charsetOf(new TextEncoder().encode(start), contentType)).toBe(expected)
 })

@@ -28,22 +28,20 @@ describe('GET /me', () => {
   })
 })
 
-describe('GET /order-statuses and GET /taxes', () => {
-  it('return the company’s own by position, without deleted ones, as orders accept them', async () => {
-    const [company, other] = [await mintCompany(), await mintCompany()]
-    await sql('UPDATE order_statuses SET position = 3 WHERE company_id = ? AND title = ?', company.id, 'New')
-    const statuses = (await company.call('GET', '/order-statuses')).body.data
-    expect(statuses.map(({ title }: { title: string }) => title)).toEqual(['Printing', 'New'])
-    const taxes = (await company.call('GET', '/taxes')).body.data
-    expect(taxes).toMatchObject([{ rate: 8.25 }])
-    const { client } = (await company.call('POST', '/clients', { company_name: 'a' })).body
-    const fields = { title: 'a', client_id: client.id, status_id: statuses[0].id, tax_id: taxes[0].id }
-    expect((await company.call('POST', '/orders', fields)).status).toBe(200)
+it('GET /order-statuses and GET /taxes return the company’s own by position, without deleted ones, as orders accept them', async () => {
+  const [company, other] = [await mintCompany(), await mintCompany()]
+  await sql('UPDATE order_statuses SET position = 3 WHERE company_id = ? AND title = ?', company.id, 'New')
+  const statuses = (await company.call('GET', '/order-statuses')).body.data
+  expect(statuses.map(({ title }: { title: string }) => title)).toEqual(['Printing', 'New'])
+  const taxes = (await company.call('GET', '/taxes')).body.data
+  expect(taxes).toMatchObject([{ rate: 8.25 }])
+  const { client } = (await company.call('POST', '/clients', { company_name: 'a' })).body
+  const fields = { title: 'a', client_id: client.id, status_id: statuses[0].id, tax_id: taxes[0].id }
+  expect((await company.call('POST', '/orders', fields)).status).toBe(200)
 
-    await sql('UPDATE order_statuses SET deleted = 1 WHERE company_id = ? AND title = ?', company.id, 'New')
-    await sql('UPDATE taxes SET deleted = 1 WHERE company_id = ?', company.id)
-    expect((await company.call('GET', '/order-statuses')).body.data).toHaveLength(1)
-    expect((await company.call('GET', '/taxes')).body.data).toEqual([])
-    expect((await other.call('GET', '/order-statuses')).body.data).toHaveLength(2)
-  })
+  await sql('UPDATE order_statuses SET deleted = 1 WHERE company_id = ? AND title = ?', company.id, 'New')
+  await sql('UPDATE taxes SET deleted = 1 WHERE company_id = ?', company.id)
+  expect((await company.call('GET', '/order-statuses')).body.data).toHaveLength(1)
+  expect((await company.call('GET', '/taxes')).body.data).toEqual([])
+  expect((await other.call('GET', '/order-statuses')).body.data).toHaveLength(2)
 })

@@ -1,5 +1,5 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
 import { type ApiResponse, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
@@ -33,84 +33,82 @@ interface Result {
 
 const clientsOf = async () => (await company.call('GET', '/clients')).body.pagination.total
 
-describe('a batch of many texts', () => {
-  it('is one transaction up to 40,000 characters, and several beyond, in the order of its operations', async () => {
-    expect((await run(listOf(40))).body.transactions).toBe(1)
-    const operations = listOf(100)
-    const { body, status } = await run(operations)
-    expect(status).toBe(200)
-    const results: Result[] = body.results
-    const names = operations.map((each) => each.body.company_name)
-    expect(results.map(({ body: { client } }) => client.company_name)).toEqual(names)
-    const ids = results.map(({ body: { client } }) => client.id)
-    expect(ids).toEqual([...ids].sort((a, b) => a - b))
-    expect(results.map(({ transaction }) => transaction)).toEqual(operations.map((_, n) => Math.floor(n / 25) + 1))
-    expect(body.transactions).toBe(4)
-  })
+it('a batch of many texts is one transaction up to 40,000 characters, and several beyond, in the order of its operations', async () => {
+  expect((await run(listOf(40))).body.transactions).toBe(1)
+  const operations = listOf(100)
+  const { body, status } = await run(operations)
+  expect(status).toBe(200)
+  const results: Result[] = body.results
+  const names = operations.map((each) => each.body.company_name)
+  expect(results.map(({ body: { client } }) => client.company_name)).toEqual(names)
+  const ids = results.map(({ body: { client } }) => client.id)
+  expect(ids).toEqual([...ids].sort((a, b) => a - b))
+  expect(results.map(({ transaction }) => transaction)).toEqual(operations.map((_, n) => Math.floor(n / 25) + 1))
+  expect(body.transactions).toBe(4)
+})
 
-  it('counts no more of a text than a name may have', async () => {
-    const [first] = (await run([heavy()])).body.results
-    const { id } = first.body.client
-    const change = { method: 'PATCH', path: `/clients/${id}`, body: { tax_exempt_reason: 'y'.repeat(1_000) } }
-    expect((await run(Array(100).fill(change))).body.transactions).toBe(1)
-  })
+it('a batch of many texts counts no more of a text than a name may have', async () => {
+  const [first] = (await run([heavy()])).body.results
+  const { id } = first.body.client
+  const change = { method: 'PATCH', path: `/clients/${id}`, body: { tax_exempt_reason: 'y'.repeat(1_000) } }
+  expect((await run(Array(100).fill(change))).body.transactions).toBe(1)
+})
 
-  it('counts a reference as a text that it may name', async () => {
-    const client = heavy()
-    const title = { $ref: '0.client.company_name' }
-    const invoice_items = Array(30).fill({ title })
-    const order = newOrder({ title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items })
-    const { body } = await run([client, ...Array(8).fill(order)])
-    const results: Result[] = body.results
-    expect(results.map(({ transaction }) => transaction)).toEqual([1, 2, 2, 2, 2, 3, 3, 3, 3])
-  })
+it('a batch of many texts counts a reference as a text that it may name', async () => {
+  const client = heavy()
+  const title = { $ref: '0.client.company_name' }
+  const invoice_items = Array(30).fill({ title })
+  const order = newOrder({ title: 'Long lines', client_id: { $ref: '0.client.id' }, invoice_items })
+  const { body } = await run([client, ...Array(8).fill(order)])
+  const results: Result[] = body.results
+  expect(results.map(({ transaction }) => transaction)).toEqual([1, 2, 2, 2, 2, 3, 3, 3, 3])
+})
 
-  it('counts 5,000 characters for the lines that an operation may remove', async () => {
-    const { body } = await run([{ method: 'POST', path: '/clients', body: { company_name: 'Quay' } }])
-    const order = { title: 'Few lines', client_id: body.results[0].body.client.id, invoice_items: [{ title: 'One' }] }
-    const created = (await run(Array(9).fill(newOrder(order)))).body
-    expect(created.transactions).toBe(1)
-    const paths: string[] = created.results.map(({ body }: ApiResponse) => `/orders/${body.project.id}`)
-    const removals = [
-      paths.map((path) => ({ method: 'PUT', path: `${path}/invoice-items`, body: { items: [] } })),
-      paths.map((path) => ({ method: 'PATCH', path, body: { invoice_items: [] } })),
-      paths.map((_, n) => ({ method: 'PUT', path: `/orders/by-external-id/few-${n}`, body: order })),
-    ]
-    for (const operations of removals) {
-      const { results, transactions } = (await run(operations)).body
-      expect(results.map((each: Result) => each.status)).toEqual(operations.map(() => 200))
-      expect(transactions).toBe(2)
-    }
-    const renamed = paths.map((path) => ({ method: 'PATCH', path, body: { title: 'Renamed' } }))
-    expect((await run(renamed)).body.transactions).toBe(1)
-  })
+it('a batch of many texts counts 5,000 characters for the lines that an operation may remove', async () => {
+  const { body } = await run([{ method: 'POST', path: '/clients', body: { company_name: 'Quay' } }])
+  const order = { title: 'Few lines', client_id: body.results[0].body.client.id, invoice_items: [{ title: 'One' }] }
+  const created = (await run(Array(9).fill(newOrder(order)))).body
+  expect(created.transactions).toBe(1)
+  const paths: string[] = created.results.map(({ body }: ApiResponse) => `/orders/${body.project.id}`)
+  const removals = [
+    paths.map((path) => ({ method: 'PUT', path: `${path}/invoice-items`, body: { items: [] } })),
+    paths.map((path) => ({ method: 'PATCH', path, body: { invoice_items: [] } })),
+    paths.map((_, n) => ({ method: 'PUT', path: `/orders/by-external-id/few-${n}`, body: order })),
+  ]
+  for (const operations of removals) {
+    const { results, transactions } = (await run(operations)).body
+    expect(results.map((each: Result) => each.status)).toEqual(operations.map(() => 200))
+    expect(transactions).toBe(2)
+  }
+  const renamed = paths.map((path) => ({ method: 'PATCH', path, body: { title: 'Renamed' } }))
+  expect((await run(renamed)).body.transactions).toBe(1)
+})
 
-  it('repeats nothing that was committed before another transaction failed', async () => {
-    const operations = listOf(80)
-    const key = { 'idempotency-key': crypto.randomUUID() }
-    const before = await clientsOf()
-    const failing = replaceCalls(env, DATABASE_BATCH, async (work, batch) => {
-      if (batch === 2) throw new Error('down')
-      return work()
-    })
-    const sent = request(company.token, 'POST', '/batch', { operations }, key)
-    expect((await send(sent, { env: failing })).status).toBe(500)
-    expect(await clientsOf()).toBe(before + 40)
-    const again = await run(operations, key)
-    expect(again.status, JSON.stringify(again.body)).toBe(200)
-    expect(await clientsOf()).toBe(before + 80)
-    const replayed = await run(operations, key)
-    expect(replayed.headers.get('idempotency-replayed')).toBe('true')
-    expect(replayed.body).toEqual(again.body)
-    expect(await clientsOf()).toBe(before + 80)
+it('a batch of many texts repeats nothing that was committed before another transaction failed', async () => {
+  const operations = listOf(80)
+  const key = { 'idempotency-key': crypto.randomUUID() }
+  const before = await clientsOf()
+  const failing = replaceCalls(env, DATABASE_BATCH, async (work, batch) => {
+    if (batch === 2) throw new Error('down')
+    return work()
   })
+  const sent = request(company.token, 'POST', '/batch', { operations }, key)
+  expect((await send(sent, { env: failing })).status).toBe(500)
+  expect(await clientsOf()).toBe(before + 40)
+  const again = await run(operations, key)
+  expect(again.status, JSON.stringify(again.body)).toBe(200)
+  expect(await clientsOf()).toBe(before + 80)
+  const replayed = await run(operations, key)
+  expect(replayed.headers.get('idempotency-replayed')).toBe('true')
+  expect(replayed.body).toEqual(again.body)
+  expect(await clientsOf()).toBe(before + 80)
+})
 
-  it('commits no further transaction after its time is over', async () => {
-    const before = await clientsOf()
-    const late = replaceCalls(env, DATABASE_BATCH, (work) => work().finally(() => moveTime(BUDGET_MS.handler)))
-    const sent = request(company.token, 'POST', '/batch', { operations: listOf(80) })
-    const { status, headers } = await send(sent, { env: late }).finally(resumeTime)
-    expect([status, headers.has('retry-after')]).toEqual([503, false])
-    expect(await clientsOf()).toBe(before + 40)
-  })
+it('a batch of many texts commits no further transaction after its time is over', async () => {
+  const before = await clientsOf()
+  const late = replaceCalls(env, DATABASE_BATCH, (work) => work().finally(() => moveTime(BUDGET_MS.handler)))
+  const sent = request(company.token, 'POST', '/batch', { operations: listOf(80) })
+  const { status, headers } = await send(sent, { env: late }).finally(resumeTime)
+  expect([status, headers.has('retry-after')]).toEqual([503, false])
+  expect(await clientsOf()).toBe(before + 40)
 })

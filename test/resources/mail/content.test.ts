@@ -30,12 +30,10 @@ describe('compressed content', () => {
   })
 })
 
-describe('the hash', () => {
-  it('is SHA-256 of the concatenated pieces', () => {
-    expect(hashOf([])).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
-    const abc = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
-    const bytes = new TextEncoder().encode('abc')
-    expect(hashOf([bytes])).toBe(abc)
-    expect(hashOf([bytes.subarray(0, 1), bytes.subarray(1, 1), bytes.subarray(1)])).toBe(abc)
-  })
+it('the hash is SHA-256 of the concatenated pieces', () => {
+  expect(hashOf([])).toBe('e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855')
+  const abc = 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'
+  const bytes = new TextEncoder().encode('abc')
+  expect(hashOf([bytes])).toBe(abc)
+  expect(hashOf([bytes.subarray(0, 1), bytes.subarray(1, 1), bytes.subarray(1)])).toBe(abc)
 })

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
 
@@ -83,48 +83,43 @@ function isObject(value: Json): value is { [name: string]: Json } {
 /** `JSON.stringify` sends -0 as 0. */
 const asSent = (value: unknown): Json => JSON.parse(JSON.stringify(value))
 
-describe('a thread context', () => {
-  it('equals the model for any contents', async () => {
-    const anyId = (ids: typeof clients): fc.Arbitrary<string | number | null> =>
-      fc
-        .tuple(fc.constantFrom(...Object.values(ids)), fc.nat(6))
-        .map(([id, form]) => [id, String(id), `${id} `, -id, `0${id}`, 'abc'][form] ?? null)
-    const idText = (ids: typeof clients) => fc.option(anyId(ids).map((id) => (id === null ? null : String(id))))
-    const company = fc.constantFrom(me.id, String(me.id), other.id, null, true, 'null')
-    const namesOf = (ids: typeof clients) => ({ id: anyId(ids), company_id: company, companyId: company })
-    const element = (ids: typeof clients) =>
-      fc.oneof(
-        { weight: 8, arbitrary: fc.record({ ...namesOf(ids), n: fc.nat(9) }, { requiredKeys: [] }) },
-        { weight: 1, arbitrary: anyId(ids) },
-        { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }).map(asSent) },
-      )
-    const list = (ids: typeof clients) => fc.oneof(fc.array(element(ids), { maxLength: 5 }), element(ids))
-    const context = fc.record({
-      isMine: fc.boolean(),
-      client_id: idText(clients),
-      selected_order_id: idText(orders),
-      client_data: fc.option(fc.record(namesOf(clients), { requiredKeys: [] }), { nil: undefined }),
-      clients_data: list(clients),
-      orders_data: list(orders),
-      participants_data: fc.oneof(
-        { weight: 3, arbitrary: fc.constant<Json[]>([]) },
-        fc.record({ company_id: company }),
-      ),
-      updated_at: fc.nat(2),
-    })
-    await fc.assert(
-      fc.asyncProperty(fc.array(context, { minLength: 1, maxLength: 4 }), async (contexts) => {
-        const legacyId = freshThreadId()
-        const stored = []
-        for (const { isMine, ...each } of contexts) {
-          stored.push({ ...each, isMine, threadId: await store(isMine ? me : other, legacyId, each) })
-        }
-        const wanted = expected(stored)
-        const response = await read(me, legacyId)
-        if (wanted === 404) expect(response).toBe(404)
-        else expect(response).toMatchObject(wanted)
-      }),
-      { numRuns: 150 },
+it('a thread context equals the model for any contents', async () => {
+  const anyId = (ids: typeof clients): fc.Arbitrary<string | number | null> =>
+    fc
+      .tuple(fc.constantFrom(...Object.values(ids)), fc.nat(6))
+      .map(([id, form]) => [id, String(id), `${id} `, -id, `0${id}`, 'abc'][form] ?? null)
+  const idText = (ids: typeof clients) => fc.option(anyId(ids).map((id) => (id === null ? null : String(id))))
+  const company = fc.constantFrom(me.id, String(me.id), other.id, null, true, 'null')
+  const namesOf = (ids: typeof clients) => ({ id: anyId(ids), company_id: company, companyId: company })
+  const element = (ids: typeof clients) =>
+    fc.oneof(
+      { weight: 8, arbitrary: fc.record({ ...namesOf(ids), n: fc.nat(9) }, { requiredKeys: [] }) },
+      { weight: 1, arbitrary: anyId(ids) },
+      { weight: 1, arbitrary: fc.jsonValue({ maxDepth: 2 }).map(asSent) },
     )
+  const list = (ids: typeof clients) => fc.oneof(fc.array(element(ids), { maxLength: 5 }), element(ids))
+  const context = fc.record({
+    isMine: fc.boolean(),
+    client_id: idText(clients),
+    selected_order_id: idText(orders),
+    client_data: fc.option(fc.record(namesOf(clients), { requiredKeys: [] }), { nil: undefined }),
+    clients_data: list(clients),
+    orders_data: list(orders),
+    participants_data: fc.oneof({ weight: 3, arbitrary: fc.constant<Json[]>([]) }, fc.record({ company_id: company })),
+    updated_at: fc.nat(2),
   })
+  await fc.assert(
+    fc.asyncProperty(fc.array(context, { minLength: 1, maxLength: 4 }), async (contexts) => {
+      const legacyId = freshThreadId()
+      const stored = []
+      for (const { isMine, ...each } of contexts) {
+        stored.push({ ...each, isMine, threadId: await store(isMine ? me : other, legacyId, each) })
+      }
+      const wanted = expected(stored)
+      const response = await read(me, legacyId)
+      if (wanted === 404) expect(response).toBe(404)
+      else expect(response).toMatchObject(wanted)
+    }),
+    { numRuns: 150 },
+  )
 })

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { mintCompany, type TestCompany } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, messagesIn, sendText, threadPath } from './support.ts'
 
@@ -32,59 +32,57 @@ const AWKWARD_NAMES = [
   '[{"10":"numeric names","9":"keep","1":"their order"}]',
 ]
 
-describe('a stored thread', () => {
-  it.each([...AWKWARD, ...AWKWARD_NAMES])('returns messages byte for byte: %s', async (messages) => {
-    expect(await roundTrip(messages)).toEqual([messages, messages])
-  })
+it.each([...AWKWARD, ...AWKWARD_NAMES])('a stored thread returns messages byte for byte: %s', async (messages) => {
+  expect(await roundTrip(messages)).toEqual([messages, messages])
+})
 
-  it('returns any JSON array of objects byte for byte', async () => {
-    const text = fc.string({ unit: 'binary', maxLength: 40 })
-    const loneSurrogate = fc.integer({ min: 0xd800, max: 0xdfff }).map((unit) => `x${String.fromCharCode(unit)}y`)
-    const value = fc.oneof(fc.jsonValue(), text, loneSurrogate, fc.double())
-    const messages = fc.array(fc.dictionary(fc.oneof(text, loneSurrogate), value))
-    await fc.assert(
-      fc.asyncProperty(messages, async (list) => {
-        const sent = JSON.stringify(list)
-        expect(await roundTrip(sent)).toEqual([sent, sent])
-      }),
-      { numRuns: 60 },
-    )
-  })
+it('a stored thread returns any JSON array of objects byte for byte', async () => {
+  const text = fc.string({ unit: 'binary', maxLength: 40 })
+  const loneSurrogate = fc.integer({ min: 0xd800, max: 0xdfff }).map((unit) => `x${String.fromCharCode(unit)}y`)
+  const value = fc.oneof(fc.jsonValue(), text, loneSurrogate, fc.double())
+  const messages = fc.array(fc.dictionary(fc.oneof(text, loneSurrogate), value))
+  await fc.assert(
+    fc.asyncProperty(messages, async (list) => {
+      const sent = JSON.stringify(list)
+      expect(await roundTrip(sent)).toEqual([sent, sent])
+    }),
+    { numRuns: 60 },
+  )
+})
 
-  it('returns any JSON number byte for byte', async () => {
-    const numbers = fc.array(fc.stringMatching(/^-?(0|[1-9]\d{0,40})(\.\d{1,40})?([eE][+-]?\d{1,5})?$/), {
-      maxLength: 50,
-    })
-    await fc.assert(
-      fc.asyncProperty(numbers, async (list) => {
-        const sent = `[{"numbers":[${list}]}]`
-        expect(await roundTrip(sent)).toEqual([sent, sent])
-      }),
-      { numRuns: 20 },
-    )
+it('a stored thread returns any JSON number byte for byte', async () => {
+  const numbers = fc.array(fc.stringMatching(/^-?(0|[1-9]\d{0,40})(\.\d{1,40})?([eE][+-]?\d{1,5})?$/), {
+    maxLength: 50,
   })
+  await fc.assert(
+    fc.asyncProperty(numbers, async (list) => {
+      const sent = `[{"numbers":[${list}]}]`
+      expect(await roundTrip(sent)).toEqual([sent, sent])
+    }),
+    { numRuns: 20 },
+  )
+})
 
-  it('returns every other field byte for byte', async () => {
-    const fields = [
-      '"subject":"\\ud800 \\u0000 é 😀"',
-      '"snippet":"\\u0000"',
-      '"mail_thread_id":"\\udc00"',
-      '"mail_history_id":"18446744073709551615"',
-      '"participants":[{"n":1e400,"t":"\\ud800"}]',
-      '"labels":["\\u0000","\\udfff","é"]',
-    ]
-    const id = freshThreadId()
-    const put = (messages: string, sent: string[]) =>
-      sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":${messages},${sent}}`)
-    for (const response of [
-      await put('[]', fields),
-      await sendText(company, 'GET', threadPath(id, MAILBOX)),
-      // A text that is left out is returned as stored.
-      await put('[]', fields.slice(4)),
-      await put('[{}]', fields.slice(4)),
-    ]) {
-      for (const field of fields) expect(response.text).toContain(field)
-      expect(() => JSON.parse(response.text)).not.toThrow()
-    }
-  })
+it('a stored thread returns every other field byte for byte', async () => {
+  const fields = [
+    '"subject":"\\ud800 \\u0000 é 😀"',
+    '"snippet":"\\u0000"',
+    '"mail_thread_id":"\\udc00"',
+    '"mail_history_id":"18446744073709551615"',
+    '"participants":[{"n":1e400,"t":"\\ud800"}]',
+    '"labels":["\\u0000","\\udfff","é"]',
+  ]
+  const id = freshThreadId()
+  const put = (messages: string, sent: string[]) =>
+    sendText(company, 'PUT', threadPath(id), `{"account_email":"${MAILBOX}","messages":${messages},${sent}}`)
+  for (const response of [
+    await put('[]', fields),
+    await sendText(company, 'GET', threadPath(id, MAILBOX)),
+    // A text that is left out is returned as stored.
+    await put('[]', fields.slice(4)),
+    await put('[{}]', fields.slice(4)),
+  ]) {
+    for (const field of fields) expect(response.text).toContain(field)
+    expect(() => JSON.parse(response.text)).not.toThrow()
+  }
 })

@@ -179,30 +179,28 @@ describe('DELETE of an email thread', () => {
   })
 })
 
-describe('a deletion with an Idempotency-Key', () => {
-  const text = () => `"orders_data":[{"id":${orders.mine},"n":12345678901234567890,"s":"\\ud800"}]`
-  it.each<[string, pathOf: (id: string) => string, make: (id: string) => Promise<unknown>, () => string]>([
-    ['an email thread', (id) => threadPath(id, MAILBOX), put, () => '"deleted":true'],
-    [
-      'a context',
-      (id) => `/mail/threads/${id}`,
-      (id) => store(me, id, { orders_data: text().slice('"orders_data":'.length) }, true),
-      text,
-    ],
-  ])('of %s gives its first response again, byte for byte', async (_, pathOf, make, part) => {
-    const legacyId = freshThreadId()
-    const headers = { 'idempotency-key': `delete-${legacyId}` }
-    const remove = () => sendText(me, 'DELETE', pathOf(legacyId), undefined, headers)
-    await make(legacyId)
-    const first = await remove()
-    await make(legacyId)
-    const second = await remove()
-    const replayed = [first, second].map((response) => response.headers.get('idempotency-replayed'))
-    expect([first.status, second.status, ...replayed]).toEqual([200, 200, null, 'true'])
-    expect(second.text).toBe(first.text)
-    expect(first.text).toContain(part())
-    expect((await me.call('GET', pathOf(legacyId))).status).toBe(200)
-  })
+const text = () => `"orders_data":[{"id":${orders.mine},"n":12345678901234567890,"s":"\\ud800"}]`
+it.each<[string, pathOf: (id: string) => string, make: (id: string) => Promise<unknown>, () => string]>([
+  ['an email thread', (id) => threadPath(id, MAILBOX), put, () => '"deleted":true'],
+  [
+    'a context',
+    (id) => `/mail/threads/${id}`,
+    (id) => store(me, id, { orders_data: text().slice('"orders_data":'.length) }, true),
+    text,
+  ],
+])('a deletion of %s with a key gives its first response again, byte for byte', async (_, pathOf, make, part) => {
+  const legacyId = freshThreadId()
+  const headers = { 'idempotency-key': `delete-${legacyId}` }
+  const remove = () => sendText(me, 'DELETE', pathOf(legacyId), undefined, headers)
+  await make(legacyId)
+  const first = await remove()
+  await make(legacyId)
+  const second = await remove()
+  const replayed = [first, second].map((response) => response.headers.get('idempotency-replayed'))
+  expect([first.status, second.status, ...replayed]).toEqual([200, 200, null, 'true'])
+  expect(second.text).toBe(first.text)
+  expect(first.text).toContain(part())
+  expect((await me.call('GET', pathOf(legacyId))).status).toBe(200)
 })
 
 describe('the contexts of an order or a client', () => {

@@ -51,22 +51,20 @@ async function begin(id: string, body?: string) {
   return { take, rest: () => take(), cancel: () => reader.cancel() }
 }
 
-describe('a slowly read GET of a large thread', () => {
-  it.each([
-    ['other content replaces what is in the row', mediumThread, () => mediumThread({ subject: 'behind' })],
-    ['other content replaces what is in R2', largeThread, () => largeThread({ subject: 'behind' })],
-    ['the same content is stored again in the row', mediumThread, (text: string) => text.replace('before', 'behind')],
-    ['the same content is stored again in R2', largeThread, (text: string) => text.replace('before', 'behind')],
-  ])('completes as it began when %s', async (_, make, change) => {
-    const text = make({ subject: 'before' })
-    const id = await stored(text)
-    const { rest } = await begin(id)
-    expect((await sendText(company, 'PUT', threadPath(id), change(text))).status).toBe(200)
-    const { email_thread } = JSON.parse(await rest())
-    expect(email_thread.subject).toBe('before')
-    expect(JSON.stringify(email_thread.messages) === JSON.stringify(JSON.parse(text).messages)).toBe(true)
-    expect(isolateMemory.usedBytes).toBe(0)
-  })
+it.each([
+  ['other content replaces what is in the row', mediumThread, () => mediumThread({ subject: 'behind' })],
+  ['other content replaces what is in R2', largeThread, () => largeThread({ subject: 'behind' })],
+  ['the same content is stored again in the row', mediumThread, (text: string) => text.replace('before', 'behind')],
+  ['the same content is stored again in R2', largeThread, (text: string) => text.replace('before', 'behind')],
+])('a slowly read GET of a large thread completes as it began when %s', async (_, make, change) => {
+  const text = make({ subject: 'before' })
+  const id = await stored(text)
+  const { rest } = await begin(id)
+  expect((await sendText(company, 'PUT', threadPath(id), change(text))).status).toBe(200)
+  const { email_thread } = JSON.parse(await rest())
+  expect(email_thread.subject).toBe('before')
+  expect(JSON.stringify(email_thread.messages) === JSON.stringify(JSON.parse(text).messages)).toBe(true)
+  expect(isolateMemory.usedBytes).toBe(0)
 })
 
 describe.each<[string, (text: string) => string | undefined]>([
@@ -157,15 +155,13 @@ describe('the memory of a large thread', () => {
   })
 })
 
-describe('many large PUTs and GETs at once', () => {
-  it('wait for each other and all succeed', async () => {
-    const texts = Array.from({ length: 8 }, () => largeThread())
-    const ids = await Promise.all(texts.map(stored))
-    const responses = await Promise.all(ids.map((id) => sendText(company, 'GET', threadPath(id, MAILBOX))))
-    for (const [index, response] of responses.entries()) {
-      const [sent, received] = [JSON.parse(texts[index] ?? ''), JSON.parse(response.text).email_thread]
-      expect(received.messages[0].text === sent.messages[0].text).toBe(true)
-    }
-    expect(isolateMemory.usedBytes).toBe(0)
-  })
+it('many large PUTs and GETs at once wait for each other and all succeed', async () => {
+  const texts = Array.from({ length: 8 }, () => largeThread())
+  const ids = await Promise.all(texts.map(stored))
+  const responses = await Promise.all(ids.map((id) => sendText(company, 'GET', threadPath(id, MAILBOX))))
+  for (const [index, response] of responses.entries()) {
+    const [sent, received] = [JSON.parse(texts[index] ?? ''), JSON.parse(response.text).email_thread]
+    expect(received.messages[0].text === sent.messages[0].text).toBe(true)
+  }
+  expect(isolateMemory.usedBytes).toBe(0)
 })

@@ -92,87 +92,81 @@ describe('expand', () => {
   })
 })
 
-describe('lists of an order', () => {
-  it.each([
-    ['many short elements', 2_002, 'L'],
-    ['one long element', 1, '字'.repeat(255)],
-    ['elements of both kinds', 3, 'L'],
-  ])('are complete with %s', async (_name, count, title) => {
-    const company = await mintShop()
-    const [first, second] = [await createOrder(company), await createOrder(company)]
-    await addLines(company, first.invoice.id, count, title)
-    await addPayment(company, first.invoice.id, { note: 'N'.repeat(count === 3 ? 1_000 : 10) })
-    await addItem(company, second.invoice.id, { title: 'Another' })
-    const { data } = await list(company, `expand=${EVERYTHING}&sort=id`)
-    expect(data).toEqual([await whole(company, first.project.id), await whole(company, second.project.id)])
-    const feed = await company.call('GET', '/changes?expand=object&types=orders')
-    expect(feed.body.orders).toEqual(data)
-  })
+it.each([
+  ['many short elements', 2_002, 'L'],
+  ['one long element', 1, '字'.repeat(255)],
+  ['elements of both kinds', 3, 'L'],
+])('lists of an order are complete with %s', async (_name, count, title) => {
+  const company = await mintShop()
+  const [first, second] = [await createOrder(company), await createOrder(company)]
+  await addLines(company, first.invoice.id, count, title)
+  await addPayment(company, first.invoice.id, { note: 'N'.repeat(count === 3 ? 1_000 : 10) })
+  await addItem(company, second.invoice.id, { title: 'Another' })
+  const { data } = await list(company, `expand=${EVERYTHING}&sort=id`)
+  expect(data).toEqual([await whole(company, first.project.id), await whole(company, second.project.id)])
+  const feed = await company.call('GET', '/changes?expand=object&types=orders')
+  expect(feed.body.orders).toEqual(data)
 })
 
-describe('every filter with every part', () => {
-  it('fits into one statement, with a cursor too', async () => {
-    const all = `q=order&status=${shop.statusIds}&client_id=${shop.clientId}&from=2020-01-01&to=2099-01-01&external_id=x`
-    const query = `${all}&updated_since=1970-01-01T00:00:00Z&deleted=include&expand=${EVERYTHING}`
-    for (const sort of ['updated_at', '-id', 'created_at'])
-      expect((await list(shop, `${query}&sort=${sort}`)).data).toEqual([])
-    const walk = `q=o&deleted=include&updated_since=1970-01-01T00:00:00Z&status=${shop.statusIds}&sort=updated_at&per_page=1`
-    const { pagination } = await list(shop, `${walk}&expand=${EVERYTHING}`)
-    expect((await list(shop, `${walk}&expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)).data).toHaveLength(1)
-  })
+it('a list with every filter and every part fits into one statement, with a cursor too', async () => {
+  const all = `q=order&status=${shop.statusIds}&client_id=${shop.clientId}&from=2020-01-01&to=2099-01-01&external_id=x`
+  const query = `${all}&updated_since=1970-01-01T00:00:00Z&deleted=include&expand=${EVERYTHING}`
+  for (const sort of ['updated_at', '-id', 'created_at'])
+    expect((await list(shop, `${query}&sort=${sort}`)).data).toEqual([])
+  const walk = `q=o&deleted=include&updated_since=1970-01-01T00:00:00Z&status=${shop.statusIds}&sort=updated_at&per_page=1`
+  const { pagination } = await list(shop, `${walk}&expand=${EVERYTHING}`)
+  expect((await list(shop, `${walk}&expand=${EVERYTHING}&cursor=${pagination.next_cursor}`)).data).toHaveLength(1)
 })
 
-describe('a list with more lines than a response may have', () => {
-  const COUNTS = [4_000, 4_000, 3_000, 10_001, 1, 2]
+const COUNTS = [4_000, 4_000, 3_000, 10_001, 1, 2]
 
-  it('ends pages early, never an order, and the cursor goes on', async () => {
-    const large = await mintShop()
-    const created: number[] = []
-    for (const count of COUNTS) {
-      const { project, invoice } = await createOrder(large)
-      created.push(project.id)
-      await addLines(large, invoice.id, count)
-    }
-    // Not compared with the description, which takes seconds for so many lines.
-    const read = (path: string) => send(request(large.token, 'GET', path), { app })
-    const lengthsOf = (orders: { invoice_items: unknown[] }[]) => orders.map((order) => order.invoice_items.length)
-    const ids = created.toReversed()
-    const pages: number[][] = []
-    for (let cursor: string | null = ''; cursor !== null; ) {
-      const { body } = await read(`/orders?expand=invoice_items${cursor && `&cursor=${cursor}`}`)
-      expect(idsOf(body.data)).toEqual(ids.splice(0, body.data.length))
-      pages.push(lengthsOf(body.data))
-      cursor = body.pagination.next_cursor
-    }
-    expect(pages).toEqual([[2, 1], [10_001], [3_000, 4_000], [4_000]])
-    for (const query of ['page=1', 'sort=id&page=2&per_page=3']) {
-      expect(issuesOf(await read(`/orders?expand=invoice_items&${query}`))).toEqual(['per_page'])
-    }
-    const alone = await read('/orders?expand=invoice_items&sort=id&page=4&per_page=1')
-    expect(lengthsOf(alone.body.data)).toEqual([10_001])
-    expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
+it('a list with more lines than a response may have ends pages early, never an order, and the cursor goes on', async () => {
+  const large = await mintShop()
+  const created: number[] = []
+  for (const count of COUNTS) {
+    const { project, invoice } = await createOrder(large)
+    created.push(project.id)
+    await addLines(large, invoice.id, count)
+  }
+  // Not compared with the description, which takes seconds for so many lines.
+  const read = (path: string) => send(request(large.token, 'GET', path), { app })
+  const lengthsOf = (orders: { invoice_items: unknown[] }[]) => orders.map((order) => order.invoice_items.length)
+  const ids = created.toReversed()
+  const pages: number[][] = []
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const { body } = await read(`/orders?expand=invoice_items${cursor && `&cursor=${cursor}`}`)
+    expect(idsOf(body.data)).toEqual(ids.splice(0, body.data.length))
+    pages.push(lengthsOf(body.data))
+    cursor = body.pagination.next_cursor
+  }
+  expect(pages).toEqual([[2, 1], [10_001], [3_000, 4_000], [4_000]])
+  for (const query of ['page=1', 'sort=id&page=2&per_page=3']) {
+    expect(issuesOf(await read(`/orders?expand=invoice_items&${query}`))).toEqual(['per_page'])
+  }
+  const alone = await read('/orders?expand=invoice_items&sort=id&page=4&per_page=1')
+  expect(lengthsOf(alone.body.data)).toEqual([10_001])
+  expect((await list(large, 'expand=totals&page=1')).data).toHaveLength(COUNTS.length)
 
-    const seen: number[] = []
-    // Clients with the ids of the orders.
-    for (const _ of COUNTS) await large.call('POST', '/clients', { company_name: 'Another' })
-    const { pagination } = (await read('/changes?start=latest')).body
-    for (const id of created) {
-      expect((await large.call('PATCH', `/clients/${id}`, { phone: '1' })).status).toBe(200)
-      await large.call('PATCH', `/orders/${id}`, { title: 'Changed' })
+  const seen: number[] = []
+  // Clients with the ids of the orders.
+  for (const _ of COUNTS) await large.call('POST', '/clients', { company_name: 'Another' })
+  const { pagination } = (await read('/changes?start=latest')).body
+  for (const id of created) {
+    expect((await large.call('PATCH', `/clients/${id}`, { phone: '1' })).status).toBe(200)
+    await large.call('PATCH', `/orders/${id}`, { title: 'Changed' })
+  }
+  for (let cursor = pagination.next_cursor, more = true; more; ) {
+    const { body } = await read(`/changes?expand=object&cursor=${cursor}`)
+    for (const type of ['clients', 'orders']) {
+      const changed = body.data.filter((change: { type: string }) => change.type === type)
+      expect(idsOf(body[type])).toEqual(idsOf(changed))
     }
-    for (let cursor = pagination.next_cursor, more = true; more; ) {
-      const { body } = await read(`/changes?expand=object&cursor=${cursor}`)
-      for (const type of ['clients', 'orders']) {
-        const changed = body.data.filter((change: { type: string }) => change.type === type)
-        expect(idsOf(body[type])).toEqual(idsOf(changed))
-      }
-      expect(body.data.at(-1).type).toBe(body.pagination.has_more ? 'clients' : 'orders')
-      seen.push(...lengthsOf(body.orders))
-      cursor = body.pagination.next_cursor
-      more = body.pagination.has_more
-    }
-    expect(seen).toEqual(COUNTS)
-  })
+    expect(body.data.at(-1).type).toBe(body.pagination.has_more ? 'clients' : 'orders')
+    seen.push(...lengthsOf(body.orders))
+    cursor = body.pagination.next_cursor
+    more = body.pagination.has_more
+  }
+  expect(seen).toEqual(COUNTS)
 })
 
 describe('many short lines with more characters than a response may have', () => {

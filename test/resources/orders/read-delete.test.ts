@@ -55,36 +55,32 @@ describe('GET /orders/{id}', () => {
   })
 })
 
-describe('DELETE /orders/{id}', () => {
-  it('returns the order and invoice as deleted, hides them, and returns 404 from then on', async () => {
-    const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
-    await addItem(shop, invoice.id)
-    const { status, body } = await shop.call('DELETE', `/orders/${project.id}`)
-    expect(status).toBe(200)
-    expect(body).toEqual({
-      project: { ...project, deleted: true, version: project.version + 1, updated_at: expect.any(String) },
-      invoice: { ...invoice, deleted: true, subtotal: 10, tax_total: 0.83, total: 10.83, balance_due: 10.83 },
-    })
-    for (const [method, change] of [['DELETE'], ['GET'], ['PATCH', { title: 'b' }]] as const) {
-      expect((await shop.call(method, `/orders/${project.id}`, change)).status, method).toBe(404)
-    }
-    expect(idsOf((await shop.call('GET', '/orders?per_page=100')).body.data)).not.toContain(project.id)
-    const rows = await sql('SELECT deleted FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)
-    expect(rows).toEqual([{ deleted: 1 }])
+it('DELETE /orders/{id} returns the order and invoice as deleted, hides them, and returns 404 from then on', async () => {
+  const { project, invoice } = await createOrder(shop, { tax_id: shop.taxId })
+  await addItem(shop, invoice.id)
+  const { status, body } = await shop.call('DELETE', `/orders/${project.id}`)
+  expect(status).toBe(200)
+  expect(body).toEqual({
+    project: { ...project, deleted: true, version: project.version + 1, updated_at: expect.any(String) },
+    invoice: { ...invoice, deleted: true, subtotal: 10, tax_total: 0.83, total: 10.83, balance_due: 10.83 },
   })
+  for (const [method, change] of [['DELETE'], ['GET'], ['PATCH', { title: 'b' }]] as const) {
+    expect((await shop.call(method, `/orders/${project.id}`, change)).status, method).toBe(404)
+  }
+  expect(idsOf((await shop.call('GET', '/orders?per_page=100')).body.data)).not.toContain(project.id)
+  const rows = await sql('SELECT deleted FROM invoices WHERE company_id = ? AND id = ?', shop.id, invoice.id)
+  expect(rows).toEqual([{ deleted: 1 }])
 })
 
-describe('PATCH /orders/{id} with deleted and other fields', () => {
-  it('changes and deletes the order in one, or neither where a field is refused', async () => {
-    const { project } = await createOrder(shop)
-    const path = `/orders/${project.id}`
-    expect((await shop.call('PATCH', path, { deleted: true, client_id: 999_999 })).status).toBe(400)
-    expect((await shop.call('GET', path)).body.project).toEqual(project)
-    const { body } = await shop.call('PATCH', path, { deleted: true, title: 'Last', discount_amount: 5 })
-    expect(body.project).toMatchObject({ deleted: true, title: 'Last', version: 2 })
-    expect(body.invoice).toMatchObject({ deleted: true, discount_amount: 5 })
-    expect((await shop.call('GET', path)).status).toBe(404)
-  })
+it('PATCH /orders/{id} with deleted and other fields changes and deletes the order in one, or neither where a field is refused', async () => {
+  const { project } = await createOrder(shop)
+  const path = `/orders/${project.id}`
+  expect((await shop.call('PATCH', path, { deleted: true, client_id: 999_999 })).status).toBe(400)
+  expect((await shop.call('GET', path)).body.project).toEqual(project)
+  const { body } = await shop.call('PATCH', path, { deleted: true, title: 'Last', discount_amount: 5 })
+  expect(body.project).toMatchObject({ deleted: true, title: 'Last', version: 2 })
+  expect(body.invoice).toMatchObject({ deleted: true, discount_amount: 5 })
+  expect((await shop.call('GET', path)).status).toBe(404)
 })
 
 describe('a deleted order', () => {

@@ -158,16 +158,14 @@ describe('a search of orders', () => {
   })
 })
 
-describe('what a list of orders adds', () => {
-  it('is null as totals without an invoice, and remains with a deleted order', async () => {
-    const shop = await mintShop()
-    const { project, invoice } = await createOrder(shop, { discount_amount_type: 'fixed_amount' })
-    await addItem(shop, invoice.id)
-    await shop.call('DELETE', `/orders/${project.id}`)
-    const { body } = await shop.call('GET', '/orders?expand=totals&deleted=only')
-    expect(body.data).toMatchObject([{ id: project.id, deleted: true, totals: { subtotal: 10, total: 10 } }])
-    const other = await createOrder(shop)
-    await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, other.invoice.id)
-    expect((await shop.call('GET', '/orders?expand=totals')).body.data).toEqual([{ ...other.project, totals: null }])
-  })
+it('the totals of a listed order are null without an invoice, and remain with a deleted order', async () => {
+  const shop = await mintShop()
+  const { project, invoice } = await createOrder(shop, { discount_amount_type: 'fixed_amount' })
+  await addItem(shop, invoice.id)
+  await shop.call('DELETE', `/orders/${project.id}`)
+  const { body } = await shop.call('GET', '/orders?expand=totals&deleted=only')
+  expect(body.data).toMatchObject([{ id: project.id, deleted: true, totals: { subtotal: 10, total: 10 } }])
+  const other = await createOrder(shop)
+  await sql('UPDATE invoices SET deleted = 1 WHERE company_id = ? AND id = ?', shop.id, other.invoice.id)
+  expect((await shop.call('GET', '/orders?expand=totals')).body.data).toEqual([{ ...other.project, totals: null }])
 })

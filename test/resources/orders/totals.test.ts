@@ -81,66 +81,63 @@ function expectWithin(actual: number, exact: Fraction, tolerance: Fraction, what
   expect(less(tolerance, abs(minus(of(actual), exact))), `${what}: ${actual} against ${exact.n}/${exact.d}`).toBe(false)
 }
 
-describe('the totals of any invoice', () => {
-  const lines = fc.array(
-    fc.record({
-      units: fc.integer({ min: 1, max: 10_000_000 }),
-      unit_price_cents: fc.oneof(
-        { weight: 5, arbitrary: fc.integer({ min: 0, max: 50_000 }) },
-        fc.integer({ min: -50_000, max: -1 }),
-      ),
-      taxable: fc.boolean(),
-    }),
-    { maxLength: 12 },
-  )
-  const terms = fc
-    .record({
-      discount_hundredths: fc.oneof(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 100_000_000 })),
-      discount_amount_type: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
-      discount_type: fc.constantFrom('before_tax' as const, 'after_tax' as const),
-      rate: fc.option(fc.integer({ min: 0, max: 300_000 }), { nil: null }),
-      tax_exempt: fc.boolean(),
-    })
-    .filter((each) => each.discount_amount_type === 'fixed_amount' || each.discount_hundredths <= 10_000)
-  const paid = fc.array(fc.integer({ min: -10_000, max: 1_000_000 }), { maxLength: 4 })
-
-  it('are lines − discount + tax, each within half a cent of the exact value', () => {
-    fc.assert(
-      fc.property(lines, terms, paid, (random, { rate, ...rest }, payments) => {
-        // Quantities have four decimals, as many as count.
-        const sent = random.map(({ units, ...each }) => ({ ...each, quantity: units / 10_000 }))
-        const totals = computeTotals(sent, { ...rest, taxRate: rate === null ? null : rate / 10_000 }, payments)
-
-        let subtotal = 0
-        let taxable = 0
-        random.forEach(({ units, unit_price_cents }, index) => {
-          const cents = lineTotal(sent[index] ?? line(0, 0))
-          expectWithin(cents, of(BigInt(units) * BigInt(unit_price_cents), 10_000), HALF, 'a line')
-          subtotal += cents
-          taxable += sent[index]?.taxable ? cents : 0
-        })
-        expect(totals.subtotal).toBe(subtotal)
-        expect(totals.total).toBe(subtotal - totals.discount + totals.tax)
-        const sum = payments.reduce((a, b) => a + b, 0)
-        expect(totals).toMatchObject({ paid: sum, balance: totals.total - sum })
-
-        const percent = of(rest.tax_exempt ? 0 : (rate ?? 0), 1_000_000)
-        const isBefore = rest.discount_type === 'before_tax'
-        const base = isBefore ? subtotal : subtotal + totals.tax
-        const wanted =
-          rest.discount_amount_type === 'percentage'
-            ? times(of(base), of(rest.discount_hundredths, 10_000))
-            : of(Math.min(rest.discount_hundredths, base))
-        expectWithin(totals.discount, base <= 0 ? of(0) : wanted, HALF, 'the discount')
-        expect(totals.discount).toBeGreaterThanOrEqual(0)
-        expect(totals.discount).toBeLessThanOrEqual(Math.max(base, 0))
-
-        const share = isBefore && subtotal > 0 ? of(subtotal - totals.discount, subtotal) : of(1)
-        expectWithin(totals.tax, times(times(of(taxable), share), percent), HALF, 'the tax')
-        if (random.every(({ unit_price_cents }) => unit_price_cents >= 0))
-          expect(totals.total).toBeGreaterThanOrEqual(0)
-      }),
-      { numRuns: 2_000 },
-    )
+const lines = fc.array(
+  fc.record({
+    units: fc.integer({ min: 1, max: 10_000_000 }),
+    unit_price_cents: fc.oneof(
+      { weight: 5, arbitrary: fc.integer({ min: 0, max: 50_000 }) },
+      fc.integer({ min: -50_000, max: -1 }),
+    ),
+    taxable: fc.boolean(),
+  }),
+  { maxLength: 12 },
+)
+const terms = fc
+  .record({
+    discount_hundredths: fc.oneof(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 100_000_000 })),
+    discount_amount_type: fc.constantFrom('percentage' as const, 'fixed_amount' as const),
+    discount_type: fc.constantFrom('before_tax' as const, 'after_tax' as const),
+    rate: fc.option(fc.integer({ min: 0, max: 300_000 }), { nil: null }),
+    tax_exempt: fc.boolean(),
   })
+  .filter((each) => each.discount_amount_type === 'fixed_amount' || each.discount_hundredths <= 10_000)
+const paid = fc.array(fc.integer({ min: -10_000, max: 1_000_000 }), { maxLength: 4 })
+
+it('the totals of any invoice are lines − discount + tax, each within half a cent of the exact value', () => {
+  fc.assert(
+    fc.property(lines, terms, paid, (random, { rate, ...rest }, payments) => {
+      // Quantities have four decimals, as many as count.
+      const sent = random.map(({ units, ...each }) => ({ ...each, quantity: units / 10_000 }))
+      const totals = computeTotals(sent, { ...rest, taxRate: rate === null ? null : rate / 10_000 }, payments)
+
+      let subtotal = 0
+      let taxable = 0
+      random.forEach(({ units, unit_price_cents }, index) => {
+        const cents = lineTotal(sent[index] ?? line(0, 0))
+        expectWithin(cents, of(BigInt(units) * BigInt(unit_price_cents), 10_000), HALF, 'a line')
+        subtotal += cents
+        taxable += sent[index]?.taxable ? cents : 0
+      })
+      expect(totals.subtotal).toBe(subtotal)
+      expect(totals.total).toBe(subtotal - totals.discount + totals.tax)
+      const sum = payments.reduce((a, b) => a + b, 0)
+      expect(totals).toMatchObject({ paid: sum, balance: totals.total - sum })
+
+      const percent = of(rest.tax_exempt ? 0 : (rate ?? 0), 1_000_000)
+      const isBefore = rest.discount_type === 'before_tax'
+      const base = isBefore ? subtotal : subtotal + totals.tax
+      const wanted =
+        rest.discount_amount_type === 'percentage'
+          ? times(of(base), of(rest.discount_hundredths, 10_000))
+          : of(Math.min(rest.discount_hundredths, base))
+      expectWithin(totals.discount, base <= 0 ? of(0) : wanted, HALF, 'the discount')
+      expect(totals.discount).toBeGreaterThanOrEqual(0)
+      expect(totals.discount).toBeLessThanOrEqual(Math.max(base, 0))
+
+      const share = isBefore && subtotal > 0 ? of(subtotal - totals.discount, subtotal) : of(1)
+      expectWithin(totals.tax, times(times(of(taxable), share), percent), HALF, 'the tax')
+      if (random.every(({ unit_price_cents }) => unit_price_cents >= 0)) expect(totals.total).toBeGreaterThanOrEqual(0)
+    }),
+    { numRuns: 2_000 },
+  )
 })

@@ -89,22 +89,20 @@ describe('PATCH /orders/{id}', () => {
   })
 })
 
-describe('a discount', () => {
-  it('that is sent in part is combined with the stored part', async () => {
-    const { project } = await createOrder(shop, { discount_amount: 50, discount_amount_type: 'percentage' })
-    const patch = (body: unknown) => shop.call('PATCH', `/orders/${project.id}`, body)
-    expect(issuesOf(await patch({ discount_amount: 100.01 }))).toEqual(['discount_amount'])
-    expect((await patch({ discount_amount: 100 })).status).toBe(200)
-    for (const discount_amount_type of ['fixed', 'amount', 'fixed_amount']) {
-      const { invoice } = (await patch({ discount_amount_type })).body
-      expect(invoice).toMatchObject({ discount_amount: 100, discount_amount_type: 'fixed_amount' })
-    }
-    expect((await patch({ discount_amount: 5000.55 })).body.invoice.discount_amount).toBe(5000.55)
-    expect(issuesOf(await patch({ discount_amount_type: 'percentage' }))).toEqual(['discount_amount_type'])
-    const percent = (discount_amount: number) => ({ discount_amount_type: 'percentage', discount_amount })
-    expect(issuesOf(await patch(percent(101)))).toEqual(['discount_amount'])
-    expect((await patch(percent(12.5))).body.invoice).toMatchObject(percent(12.5))
-  })
+it('a discount that is sent in part is combined with the stored part', async () => {
+  const { project } = await createOrder(shop, { discount_amount: 50, discount_amount_type: 'percentage' })
+  const patch = (body: unknown) => shop.call('PATCH', `/orders/${project.id}`, body)
+  expect(issuesOf(await patch({ discount_amount: 100.01 }))).toEqual(['discount_amount'])
+  expect((await patch({ discount_amount: 100 })).status).toBe(200)
+  for (const discount_amount_type of ['fixed', 'amount', 'fixed_amount']) {
+    const { invoice } = (await patch({ discount_amount_type })).body
+    expect(invoice).toMatchObject({ discount_amount: 100, discount_amount_type: 'fixed_amount' })
+  }
+  expect((await patch({ discount_amount: 5000.55 })).body.invoice.discount_amount).toBe(5000.55)
+  expect(issuesOf(await patch({ discount_amount_type: 'percentage' }))).toEqual(['discount_amount_type'])
+  const percent = (discount_amount: number) => ({ discount_amount_type: 'percentage', discount_amount })
+  expect(issuesOf(await patch(percent(101)))).toEqual(['discount_amount'])
+  expect((await patch(percent(12.5))).body.invoice).toMatchObject(percent(12.5))
 })
 
 describe('a reference to another row', () => {

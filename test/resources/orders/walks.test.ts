@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { describe, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { mintCompany, sql } from '../../support/app.ts'
 import { byKeys, idsOf, type Listed, walk } from '../../support/lists.ts'
 import { insert } from '../../support/rows.ts'
@@ -80,49 +80,47 @@ const cases = (['clients', 'orders'] as const).flatMap((table) =>
   [...SORTS, ...(table === 'orders' ? [undefined] : [])].map((sort) => [table, sort] as const),
 )
 
-describe('a walk through a list by cursors', () => {
-  it.each(cases)('of %s by %s meets every row that stays once, whatever changes', async (table, sort) => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.array(fc.tuple(time, time), { minLength: 1, maxLength: 10 }),
-        fc.array(fc.array(write, { maxLength: 4 }), { minLength: 1, maxLength: 8 }),
-        fc.constantFrom('exclude' as const, 'include' as const, 'only' as const),
-        fc.integer({ min: 1, max: 4 }),
-        fc.boolean(),
-        async (times, batches, deleted, perPage, isDeletedFirst) => {
-          const { company, read, run } = await mintTable(table, times)
-          for (const row of isDeletedFirst ? times.keys() : []) {
-            if (row % 2) await run({ kind: 'delete', row, updated: times[row]?.[1] ?? 0 })
+it.each(cases)('a walk through %s by %s meets every row that stays once, whatever changes', async (table, sort) => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.tuple(time, time), { minLength: 1, maxLength: 10 }),
+      fc.array(fc.array(write, { maxLength: 4 }), { minLength: 1, maxLength: 8 }),
+      fc.constantFrom('exclude' as const, 'include' as const, 'only' as const),
+      fc.integer({ min: 1, max: 4 }),
+      fc.boolean(),
+      async (times, batches, deleted, perPage, isDeletedFirst) => {
+        const { company, read, run } = await mintTable(table, times)
+        for (const row of isDeletedFirst ? times.keys() : []) {
+          if (row % 2) await run({ kind: 'delete', row, updated: times[row]?.[1] ?? 0 })
+        }
+        const isListed = (row: Row) => deleted === 'include' || row.deleted === Number(deleted === 'only')
+        const start = await read()
+        let staying = new Set(idsOf(start.filter(isListed)))
+        let turn = 0
+        const change = async () => {
+          for (const each of batches[turn++ % batches.length] ?? []) {
+            // A list in ascending order would grow forever.
+            if (each.kind !== 'create' || turn < 8) await run(each)
+            const listed = new Set(idsOf((await read()).filter(isListed)))
+            staying = new Set([...staying].filter((id) => listed.has(id)))
           }
-          const isListed = (row: Row) => deleted === 'include' || row.deleted === Number(deleted === 'only')
-          const start = await read()
-          let staying = new Set(idsOf(start.filter(isListed)))
-          let turn = 0
-          const change = async () => {
-            for (const each of batches[turn++ % batches.length] ?? []) {
-              // A list in ascending order would grow forever.
-              if (each.kind !== 'create' || turn < 8) await run(each)
-              const listed = new Set(idsOf((await read()).filter(isListed)))
-              staying = new Set([...staying].filter((id) => listed.has(id)))
-            }
-          }
-          const query = { sort, deleted, per_page: perPage }
-          const { elements, total } = await walk<Row>(company, `/${table}`, query, change)
-          const ids = idsOf(elements)
-          expect(new Set(ids).size, 'nothing twice').toBe(ids.length)
-          const skipped = [...staying].filter((id) => !ids.includes(id))
-          expect(skipped, 'nothing skipped').toEqual([])
-          expect(total).toBe(start.filter(isListed).length)
+        }
+        const query = { sort, deleted, per_page: perPage }
+        const { elements, total } = await walk<Row>(company, `/${table}`, query, change)
+        const ids = idsOf(elements)
+        expect(new Set(ids).size, 'nothing twice').toBe(ids.length)
+        const skipped = [...staying].filter((id) => !ids.includes(id))
+        expect(skipped, 'nothing skipped').toEqual([])
+        expect(total).toBe(start.filter(isListed).length)
 
-          const column = (sort?.replace('-', '') ?? 'created_date') as keyof Row
-          const direction = sort?.startsWith('-') || !sort ? -1 : 1
-          const known = new Map((column === 'updated_at' ? start : await read()).map((row) => [row.id, row]))
-          const inOrder = ids.toSorted(byKeys((id) => [known.get(id)?.[column] ?? Number.NaN, id], direction))
-          expect(ids, 'in the order at the beginning').toEqual(inOrder)
-          if (column === 'updated_at') expect(ids.every((id) => known.has(id))).toBe(true)
-        },
-      ),
-      { numRuns: 3 },
-    )
-  })
+        const column = (sort?.replace('-', '') ?? 'created_date') as keyof Row
+        const direction = sort?.startsWith('-') || !sort ? -1 : 1
+        const known = new Map((column === 'updated_at' ? start : await read()).map((row) => [row.id, row]))
+        const inOrder = ids.toSorted(byKeys((id) => [known.get(id)?.[column] ?? Number.NaN, id], direction))
+        expect(ids, 'in the order at the beginning').toEqual(inOrder)
+        if (column === 'updated_at') expect(ids.every((id) => known.has(id))).toBe(true)
+      },
+    ),
+    { numRuns: 3 },
+  )
 })

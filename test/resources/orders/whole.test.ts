@@ -230,51 +230,47 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
   })
 })
 
-describe('payments of an order', () => {
-  it('are listed, corrected field by field, and counted', async () => {
-    const { project, payments } = await createOrder(shop, { invoice_items: ITEMS, payments: PAYMENTS })
-    const path = `/orders/${project.id}/payments`
-    expect((await shop.call('GET', path)).body).toEqual({ data: payments })
-    const [first, second] = payments
-    const note = 'x'.repeat(5_000)
-    const { body } = await shop.call('PATCH', `${path}/${second.id}`, { note, method: null })
-    expect(body).toMatchObject({ payment: { ...second, note, method: null }, invoice: { amount_paid: 6.05 } })
-    expect((await shop.call('PATCH', `${path}/${first.id}`, { amount: 7 })).body.invoice.amount_paid).toBe(8)
-    expect((await shop.call('GET', path)).body.data).toEqual([{ ...first, amount: 7 }, body.payment])
-    expect((await read(project.id)).project.version).toBe(3)
-    const other = await createOrder(shop)
-    for (const target of [`/orders/${other.project.id}/payments/${first.id}`, `${path}/999999999`]) {
-      expect((await shop.call('PATCH', target, { amount: 1 })).status).toBe(404)
-    }
-    for (const wrong of [{}, { amount: null }]) {
-      expect((await shop.call('PATCH', `${path}/${first.id}`, wrong)).status).toBe(400)
-    }
-    expect((await shop.call('GET', `/orders/${other.project.id}/payments`)).body).toEqual({ data: [] })
-    expect((await shop.call('GET', '/orders/999999/payments')).status).toBe(404)
-  })
+it('payments of an order are listed, corrected field by field, and counted', async () => {
+  const { project, payments } = await createOrder(shop, { invoice_items: ITEMS, payments: PAYMENTS })
+  const path = `/orders/${project.id}/payments`
+  expect((await shop.call('GET', path)).body).toEqual({ data: payments })
+  const [first, second] = payments
+  const note = 'x'.repeat(5_000)
+  const { body } = await shop.call('PATCH', `${path}/${second.id}`, { note, method: null })
+  expect(body).toMatchObject({ payment: { ...second, note, method: null }, invoice: { amount_paid: 6.05 } })
+  expect((await shop.call('PATCH', `${path}/${first.id}`, { amount: 7 })).body.invoice.amount_paid).toBe(8)
+  expect((await shop.call('GET', path)).body.data).toEqual([{ ...first, amount: 7 }, body.payment])
+  expect((await read(project.id)).project.version).toBe(3)
+  const other = await createOrder(shop)
+  for (const target of [`/orders/${other.project.id}/payments/${first.id}`, `${path}/999999999`]) {
+    expect((await shop.call('PATCH', target, { amount: 1 })).status).toBe(404)
+  }
+  for (const wrong of [{}, { amount: null }]) {
+    expect((await shop.call('PATCH', `${path}/${first.id}`, wrong)).status).toBe(400)
+  }
+  expect((await shop.call('GET', `/orders/${other.project.id}/payments`)).body).toEqual({ data: [] })
+  expect((await shop.call('GET', '/orders/999999/payments')).status).toBe(404)
 })
 
-describe('a change of the status', () => {
-  it('follows its update or delete in the feed, with the old and the new one', async () => {
-    const one = await mintShop()
-    const [first, second] = one.statusIds
-    const { project } = await createOrder(one, { status_id: first })
-    const start = (await one.call('GET', '/changes?start=latest')).body.pagination.next_cursor
-    await one.call('PATCH', `/orders/${project.id}`, { status_id: second, title: 'a' })
-    await one.call('PATCH', `/orders/${project.id}`, { status_id: second })
-    await one.call('PATCH', `/orders/${project.id}`, { title: 'b' })
-    await one.call('PATCH', `/orders/${project.id}`, { status_id: first, deleted: true })
-    const { body } = await one.call('GET', `/changes?cursor=${start}`)
-    const entry = { type: 'orders', id: project.id, time: expect.any(String) }
-    expect(body.data).toEqual([
-      { ...entry, operation: 'update', version: 2 },
-      { ...entry, operation: 'status_changed', version: 2, old_status_id: first, new_status_id: second },
-      { ...entry, operation: 'update', version: 3 },
-      { ...entry, operation: 'update', version: 4 },
-      { ...entry, operation: 'delete', version: 5 },
-      { ...entry, operation: 'status_changed', version: 5, old_status_id: second, new_status_id: first },
-    ])
-    const expanded = await one.call('GET', `/changes?cursor=${start}&expand=object&per_page=2`)
-    expect(expanded.body.orders).toMatchObject([{ id: project.id, title: 'b' }])
-  })
+it('a change of the status follows its update or delete in the feed, with the old and the new one', async () => {
+  const one = await mintShop()
+  const [first, second] = one.statusIds
+  const { project } = await createOrder(one, { status_id: first })
+  const start = (await one.call('GET', '/changes?start=latest')).body.pagination.next_cursor
+  await one.call('PATCH', `/orders/${project.id}`, { status_id: second, title: 'a' })
+  await one.call('PATCH', `/orders/${project.id}`, { status_id: second })
+  await one.call('PATCH', `/orders/${project.id}`, { title: 'b' })
+  await one.call('PATCH', `/orders/${project.id}`, { status_id: first, deleted: true })
+  const { body } = await one.call('GET', `/changes?cursor=${start}`)
+  const entry = { type: 'orders', id: project.id, time: expect.any(String) }
+  expect(body.data).toEqual([
+    { ...entry, operation: 'update', version: 2 },
+    { ...entry, operation: 'status_changed', version: 2, old_status_id: first, new_status_id: second },
+    { ...entry, operation: 'update', version: 3 },
+    { ...entry, operation: 'update', version: 4 },
+    { ...entry, operation: 'delete', version: 5 },
+    { ...entry, operation: 'status_changed', version: 5, old_status_id: second, new_status_id: first },
+  ])
+  const expanded = await one.call('GET', `/changes?cursor=${start}&expand=object&per_page=2`)
+  expect(expanded.body.orders).toMatchObject([{ id: project.id, title: 'b' }])
 })

@@ -136,24 +136,22 @@ describe.each(names)('%s', (name) => {
   })
 })
 
-describe('the database', () => {
-  const failures: [string, () => Promise<never>][] = [
-    ['fails', () => Promise.reject(new Error('D1_ERROR: out of order'))],
-    // The batch is waited for behind the response, so it must end some time.
-    ['hangs', () => new Promise((_, reject) => setTimeout(() => reject(new Error('lost')), HANG_MS))],
-  ]
+const failures: [string, () => Promise<never>][] = [
+  ['fails', () => Promise.reject(new Error('D1_ERROR: out of order'))],
+  // The batch is waited for behind the response, so it must end some time.
+  ['hangs', () => new Promise((_, reject) => setTimeout(() => reject(new Error('lost')), HANG_MS))],
+]
 
-  it.each(failures)('%s: search returns 200 in time, and suppliers only from the cache', async (_, fail) => {
-    const shop = await mintShop()
-    await addItem(shop, { title: 'PC61' })
-    const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
-    const broken = wrapBindings(env, (name, work) => (/^DB(_TWO)?\.batch$/.test(name) ? fail() : work()))
-    const { headers, body: result } = await get(shop, '/products/search?q=PC61', broken)
-    const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
-    expect(line?.duration_ms).toBeLessThan(6_000)
-    expect(result.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
-    expect(result).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
-    expect(result.supplier_a).toEqual(warm.supplier_a)
-    expect(await shop.b.calls()).toEqual([])
-  })
+it.each(failures)('the database %s: search returns 200 in time, and suppliers only from the cache', async (_, fail) => {
+  const shop = await mintShop()
+  await addItem(shop, { title: 'PC61' })
+  const warm = await search(shop, 'PC61', { include: 'supplier_a,local' })
+  const broken = wrapBindings(env, (name, work) => (/^DB(_TWO)?\.batch$/.test(name) ? fail() : work()))
+  const { headers, body: result } = await get(shop, '/products/search?q=PC61', broken)
+  const line = linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
+  expect(line?.duration_ms).toBeLessThan(6_000)
+  expect(result.sources).toEqual({ local: 'failed', lines: 'failed', supplier_a: 'stale', supplier_b: 'failed' })
+  expect(result).toMatchObject({ local_items: [], invoice_lines: [], supplier_b_styles: [] })
+  expect(result.supplier_a).toEqual(warm.supplier_a)
+  expect(await shop.b.calls()).toEqual([])
 })

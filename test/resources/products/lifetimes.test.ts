@@ -90,39 +90,35 @@ describe('an unknown style', () => {
   })
 })
 
-describe('a changed integration', () => {
-  it('never serves products of the previous account', async () => {
-    const shop = await mintShop()
-    const before = await search(shop, 'PC61', only)
-    await integrateA(shop, OTHER_A)
-    const after = await search(shop, 'PC61', only)
-    expect(after.supplier_a.count).toBe(before.supplier_a.count)
-    expect(after.supplier_a.summary.price_min).not.toBe(before.supplier_a.summary.price_min)
+it('a changed integration never serves products of the previous account', async () => {
+  const shop = await mintShop()
+  const before = await search(shop, 'PC61', only)
+  await integrateA(shop, OTHER_A)
+  const after = await search(shop, 'PC61', only)
+  expect(after.supplier_a.count).toBe(before.supplier_a.count)
+  expect(after.supplier_a.summary.price_min).not.toBe(before.supplier_a.summary.price_min)
 
-    // Nor stale, when the new account's supplier fails.
-    await integrateA(shop, OTHER_A, '/elsewhere')
-    expect(await stateOf(shop)).toBe('failed')
-  })
+  // Nor stale, when the new account's supplier fails.
+  await integrateA(shop, OTHER_A, '/elsewhere')
+  expect(await stateOf(shop)).toBe('failed')
 })
 
-describe('a cache', () => {
-  it.each<[string, RegExp, () => Promise<unknown>]>([
-    ['that fails', /^CACHE\./, () => Promise.reject(new Error('KV is down'))],
-    ['that hangs', /^CACHE\./, () => new Promise(() => undefined)],
-    ['that holds something else', /^CACHE\.get/, async () => ({ value: { a: 1 }, metadata: {}, cacheStatus: null })],
-  ])('%s only delays the search', async (_, calls, act) => {
-    const shop = await mintShop()
-    const bindings = wrapBindings(env, (name, work) => (calls.test(name) ? act() : work()))
-    // Work after the response, here perhaps without end, is not awaited.
-    const response = await app.fetch(
-      request(shop.token, 'GET', '/products/search?q=PC61'),
-      bindings,
-      createExecutionContext(),
-    )
-    const result = await response.json<ApiResponse['body']>()
-    expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
-    expect(result.supplier_a.count).toBe(60)
-  })
+it.each<[string, RegExp, () => Promise<unknown>]>([
+  ['that fails', /^CACHE\./, () => Promise.reject(new Error('KV is down'))],
+  ['that hangs', /^CACHE\./, () => new Promise(() => undefined)],
+  ['that holds something else', /^CACHE\.get/, async () => ({ value: { a: 1 }, metadata: {}, cacheStatus: null })],
+])('a cache %s only delays the search', async (_, calls, act) => {
+  const shop = await mintShop()
+  const bindings = wrapBindings(env, (name, work) => (calls.test(name) ? act() : work()))
+  // Work after the response, here perhaps without end, is not awaited.
+  const response = await app.fetch(
+    request(shop.token, 'GET', '/products/search?q=PC61'),
+    bindings,
+    createExecutionContext(),
+  )
+  const result = await response.json<ApiResponse['body']>()
+  expect(result.sources).toEqual({ local: 'ok', lines: 'ok', supplier_a: 'ok', supplier_b: 'ok' })
+  expect(result.supplier_a.count).toBe(60)
 })
 
 async function keysOf(shop: Shop) {

@@ -165,22 +165,20 @@ it('finds by a word of 200 characters only what has all of it', async () => {
   }
 })
 
-describe('how many', () => {
-  it('at most 50 found, 20 without a text, newest first', async () => {
-    const shop = await mintCompany()
-    const invoice = await mintInvoice(shop)
-    for (let id = 1; id <= 55; id++) {
-      await addItem(shop, { id, title: `Tee ${id}` })
-      await addLine(shop, { id, invoiceId: invoice.invoiceId, title: `Tee ${id}` })
-    }
-    const newest = (count: number) => Array.from({ length: count }, (_, index) => 55 - index)
-    for (const q of ['tee', 'te']) {
-      const result = await search(shop, q)
-      expect(idsOf(result.local_items)).toEqual(newest(50))
-      expect(idsOf(result.invoice_lines)).toEqual(newest(50))
-    }
-    expect(idsOf((await search(shop, '')).local_items)).toEqual(newest(20))
-  })
+it('at most 50 items and lines are found, 20 items without a text, newest first', async () => {
+  const shop = await mintCompany()
+  const invoice = await mintInvoice(shop)
+  for (let id = 1; id <= 55; id++) {
+    await addItem(shop, { id, title: `Tee ${id}` })
+    await addLine(shop, { id, invoiceId: invoice.invoiceId, title: `Tee ${id}` })
+  }
+  const newest = (count: number) => Array.from({ length: count }, (_, index) => 55 - index)
+  for (const q of ['tee', 'te']) {
+    const result = await search(shop, q)
+    expect(idsOf(result.local_items)).toEqual(newest(50))
+    expect(idsOf(result.invoice_lines)).toEqual(newest(50))
+  }
+  expect(idsOf((await search(shop, '')).local_items)).toEqual(newest(20))
 })
 
 describe('include', () => {

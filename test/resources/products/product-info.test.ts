@@ -94,32 +94,31 @@ describe('supplier_b', () => {
   })
 })
 
-describe('bad input', () => {
-  it.each([
-    ['supplier_a', 'style'],
-    ['supplier_a?style=', 'style'],
-    ['supplier_a?style=%20%09', 'style'],
-    ['supplier_a?styleId=1', 'style'],
-    [`supplier_a?style=${'x'.repeat(101)}`, 'style'],
-    ['supplier_a?style=PC61&style=PC62', 'style'],
-    [`supplier_a?style=PC61&color=${'x'.repeat(101)}`, 'color'],
-    [`supplier_a?style=PC61&size=${'x'.repeat(101)}`, 'size'],
-    ['supplier_b', 'styleId'],
-    ['supplier_b?sku=&style=', 'styleId'],
-    ['supplier_b?id=1', 'styleId'],
-    ['supplier_b?sku=1,2', 'sku'],
-    ['supplier_b?styleId=1,2', 'styleId'],
-    ['supplier_b?styleid=1%2C2', 'styleid'],
-    ['supplier_b?style=1,2', 'style'],
-    ['supplier_b?sku=..', 'sku'],
-    ['supplier_b?sku=a%00b', 'sku'],
-  ])('%s is a 400 that names %s', async (query, path) => {
-    expect(issuesOf(await get(shop, `/products/${query}`))).toEqual([path])
-  })
+it.each([
+  ['supplier_a', 'style'],
+  ['supplier_a?style=', 'style'],
+  ['supplier_a?style=%20%09', 'style'],
+  ['supplier_a?styleId=1', 'style'],
+  [`supplier_a?style=${'x'.repeat(101)}`, 'style'],
+  ['supplier_a?style=PC61&style=PC62', 'style'],
+  [`supplier_a?style=PC61&color=${'x'.repeat(101)}`, 'color'],
+  [`supplier_a?style=PC61&size=${'x'.repeat(101)}`, 'size'],
+  ['supplier_b', 'styleId'],
+  ['supplier_b?sku=&style=', 'styleId'],
+  ['supplier_b?id=1', 'styleId'],
+  ['supplier_b?sku=1,2', 'sku'],
+  ['supplier_b?styleId=1,2', 'styleId'],
+  ['supplier_b?styleid=1%2C2', 'styleid'],
+  ['supplier_b?style=1,2', 'style'],
+  ['supplier_b?sku=..', 'sku'],
+  ['supplier_b?sku=a%00b', 'sku'],
+])('%s is a 400 that names %s', async (query, path) => {
+  expect(issuesOf(await get(shop, `/products/${query}`))).toEqual([path])
 })
 
-describe('the integration', () => {
-  it.each(['supplier_a?style=PC61', 'supplier_b?styleId=1'])('of %s: 409 when missing or disabled', async (query) => {
+it.each(['supplier_a?style=PC61', 'supplier_b?styleId=1'])(
+  'the integration of %s: 409 when missing or disabled',
+  async (query) => {
     const company = await mintCompany()
     const missing = await get(company, `/products/${query}`)
     expect([missing.status, missing.body.error.details]).toMatchObject([409, { reason: 'integration_missing' }])
@@ -135,23 +134,21 @@ describe('the integration', () => {
     expect((await search(own, 'PC61')).sources[kind]).toBe('not_configured')
     await setEnabled(1)
     expect((await get(own, `/products/${query}`)).status).toBe(200)
-  })
-})
+  },
+)
 
-describe('prices', () => {
-  it('are those of the own company, whichever company called first', async () => {
-    const rival = await mintShop({ credentials: { supplier_a: OTHER_A, supplier_b: OTHER_B } })
-    // As one seed of both would leave them: they differ in nothing but the company.
-    await sql('UPDATE integrations SET updated_at = 1')
-    for (const path of ['/products/supplier_a?style=PC61', '/products/supplier_b?styleId=1']) {
-      const [ours, theirs] = [await get(shop, path), await get(rival, path)]
-      expect(theirs.body.products).toHaveLength(ours.body.products.length)
-      expect(theirs.body.products).not.toEqual(ours.body.products)
-      expect((await get(shop, path)).body).toEqual(ours.body)
-      expect((await get(rival, path)).body).toEqual(theirs.body)
-    }
-    expect((await search(rival, 'PC61')).supplier_a.summary.price_min).not.toBe(
-      (await search(shop, 'PC61')).supplier_a.summary.price_min,
-    )
-  })
+it('prices are those of the own company, whichever company called first', async () => {
+  const rival = await mintShop({ credentials: { supplier_a: OTHER_A, supplier_b: OTHER_B } })
+  // As one seed of both would leave them: they differ in nothing but the company.
+  await sql('UPDATE integrations SET updated_at = 1')
+  for (const path of ['/products/supplier_a?style=PC61', '/products/supplier_b?styleId=1']) {
+    const [ours, theirs] = [await get(shop, path), await get(rival, path)]
+    expect(theirs.body.products).toHaveLength(ours.body.products.length)
+    expect(theirs.body.products).not.toEqual(ours.body.products)
+    expect((await get(shop, path)).body).toEqual(ours.body)
+    expect((await get(rival, path)).body).toEqual(theirs.body)
+  }
+  expect((await search(rival, 'PC61')).supplier_a.summary.price_min).not.toBe(
+    (await search(shop, 'PC61')).supplier_a.summary.price_min,
+  )
 })
