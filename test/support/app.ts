@@ -224,6 +224,12 @@ export async function send(sent: Request, options: { env?: Env; app?: typeof app
   return bodyOf(response)
 }
 
+/** The body of a response, which must be a 200. */
+export function expect200({ status, body }: ApiResponse): ApiResponse['body'] {
+  expect(status, JSON.stringify(body)).toBe(200)
+  return body
+}
+
 /** The paths of the issues of a 400, in their order. */
 export function issuesOf(response: Pick<ApiResponse, 'status' | 'body'>): string[] {
   expect(response).toMatchObject({ status: 400, body: { error: { code: 'invalid_request' } } })

@@ -1,6 +1,16 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { type ApiResponse, call, eachValue, mintCompany, mintToken, request, send, sql } from '../../support/app.ts'
+import {
+  type ApiResponse,
+  call,
+  eachValue,
+  expect200,
+  mintCompany,
+  mintToken,
+  request,
+  send,
+  sql,
+} from '../../support/app.ts'
 import { measureHops } from '../../support/hops.ts'
 import { watchCalls } from '../../support/wrap-bindings.ts'
 import { enableAccounting } from '../orders/support.ts'
@@ -52,14 +62,13 @@ describe('POST /batch', () => {
     ]
     const operations = wrong.flatMap((each) => [create(), each])
     const before = await count('clients')
-    const response = await run(operations)
-    expect(response.status).toBe(200)
+    const response = expect200(await run(operations))
     for (const [index, { method, path, body, if_match }] of wrong.entries()) {
       const alone = await company.call(method, path, body, if_match === undefined ? {} : { 'if-match': if_match })
-      const result = response.body.results[2 * index + 1]
+      const result = response.results[2 * index + 1]
       expect([result.status, result.transaction], path).toEqual([alone.status, null])
       expect(result.body).toEqual(alone.body)
-      expect(response.body.results[2 * index].status).toBe(200)
+      expect(response.results[2 * index].status).toBe(200)
     }
     expect(await count('clients')).toBe(before + wrong.length)
   })

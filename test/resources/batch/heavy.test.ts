@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, expect, it } from 'vitest'
 import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
-import { type ApiResponse, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, expect200, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
 import { DATABASE_BATCH, replaceCalls } from '../../support/wrap-bindings.ts'
 import { newOrder } from './support.ts'
@@ -36,8 +36,7 @@ const clientsOf = async () => (await company.call('GET', '/clients')).body.pagin
 it('a batch of many texts is one transaction up to 40,000 characters, and several beyond, in the order of its operations', async () => {
   expect((await run(listOf(40))).body.transactions).toBe(1)
   const operations = listOf(100)
-  const { body, status } = await run(operations)
-  expect(status).toBe(200)
+  const body = expect200(await run(operations))
   const results: Result[] = body.results
   const names = operations.map((each) => each.body.company_name)
   expect(results.map(({ body: { client } }) => client.company_name)).toEqual(names)
@@ -95,12 +94,11 @@ it('a batch of many texts repeats nothing that was committed before another tran
   const sent = request(company.token, 'POST', '/batch', { operations }, key)
   expect((await send(sent, { env: failing })).status).toBe(500)
   expect(await clientsOf()).toBe(before + 40)
-  const again = await run(operations, key)
-  expect(again.status, JSON.stringify(again.body)).toBe(200)
+  const again = expect200(await run(operations, key))
   expect(await clientsOf()).toBe(before + 80)
   const replayed = await run(operations, key)
   expect(replayed.headers.get('idempotency-replayed')).toBe('true')
-  expect(replayed.body).toEqual(again.body)
+  expect(replayed.body).toEqual(again)
   expect(await clientsOf()).toBe(before + 80)
 })
 

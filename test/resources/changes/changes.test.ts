@@ -2,7 +2,8 @@ import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
-import { call, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
+import { call, expect200, mintCompany, mintToken, sql, type TestCompany } from '../../support/app.ts'
+import { createClient } from '../orders/support.ts'
 
 const MAILBOX = 'box@x.example'
 
@@ -15,9 +16,10 @@ interface Entry {
 }
 
 async function readPage(company: TestCompany, query: string) {
-  const { status, body } = await company.call('GET', `/changes?${query}`)
-  expect(status).toBe(200)
-  return body as { data: Entry[]; pagination: { next_cursor: string; has_more: boolean } }
+  return expect200(await company.call('GET', `/changes?${query}`)) as {
+    data: Entry[]
+    pagination: { next_cursor: string; has_more: boolean }
+  }
 }
 
 /** Everything after a cursor, in pages of a size. */
@@ -36,14 +38,10 @@ async function follow(company: TestCompany, cursor: string | null, perPage = 7, 
 
 const shapeOf = ({ type, operation, version }: Entry) => [type, operation, version]
 
-async function createClient(company: TestCompany) {
-  return (await company.call('POST', '/clients', { company_name: 'Harbor' })).body.client as { id: number }
-}
-
 describe('the feed of changes', () => {
   it('has every create, update and delete of each type in the order of their commits', async () => {
     const company = await mintCompany()
-    const { id } = await createClient(company)
+    const id = await createClient(company)
     await company.call('PATCH', `/clients/${id}`, { phone: '1' })
     const { project } = (await company.call('POST', '/orders', { title: 'Shirts', client_id: id })).body
     await company.call('PATCH', `/orders/${project.id}`, { title: 'Hoodies' })
@@ -74,7 +72,7 @@ describe('the feed of changes', () => {
 
   it('has only the types that are asked for, and passes over thousands of others', async () => {
     const company = await mintCompany()
-    const { id } = await createClient(company)
+    const id = await createClient(company)
     await sql(
       `WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
        INSERT INTO changes (company_id, sequence, type, entity_id, operation, version, at)
@@ -148,7 +146,7 @@ describe('the feed of changes', () => {
 
   it('needs the permission of each type, and shows what may be read', async () => {
     const company = await mintCompany()
-    const { id } = await createClient(company)
+    const id = await createClient(company)
     await company.call('POST', '/orders', { title: 'Shirts', client_id: id })
     const token = await mintToken(company.id, ['orders:read'])
     expect((await call(token, 'GET', '/changes')).body.data.map(shapeOf)).toEqual([['orders', 'create', 1]])
@@ -163,7 +161,7 @@ describe('long polling', () => {
     const { cursor } = await follow(company, null)
     const polled = company.call('GET', `/changes?cursor=${cursor}&wait=25`)
     await scheduler.wait(300)
-    const { id } = await createClient(company)
+    const id = await createClient(company)
     expect((await polled).body.data).toMatchObject([{ type: 'clients', id }])
   })
 
@@ -171,7 +169,7 @@ describe('long polling', () => {
     const [company, other] = [await mintCompany(), await mintCompany()]
     const { cursor } = await follow(company, null, 7, '&types=orders')
     const polled = company.call('GET', `/changes?cursor=${cursor}&wait=1&types=orders`)
-    const { id: client_id } = await createClient(company)
+    const client_id = await createClient(company)
     await createClient(other)
     const { body } = await polled
     expect(body).toMatchObject({ data: [], pagination: { has_more: false } })
@@ -182,7 +180,7 @@ describe('long polling', () => {
 
   it('returns 410 where changes behind the cursor are removed while it waits', async () => {
     const company = await mintCompany()
-    const { id } = await createClient(company)
+    const id = await createClient(company)
     const { cursor } = await follow(company, null)
     const polled = company.call('GET', `/changes?cursor=${cursor}&wait=25`)
     await scheduler.wait(300)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { initial } from '../../../src/resources/clients/contract.ts'
-import { eachValue, issuesOf, mintCompany, send, sql } from '../../support/app.ts'
+import { eachValue, expect200, issuesOf, mintCompany, send, sql } from '../../support/app.ts'
 import { idsOf } from '../../support/lists.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 
@@ -12,9 +12,7 @@ const DEFAULTS = {
 }
 
 async function create(body: Record<string, unknown>, by = company) {
-  const response = await by.call('POST', '/clients', body)
-  expect(response.status, JSON.stringify(response.body)).toBe(200)
-  return response.body.client
+  return expect200(await by.call('POST', '/clients', body)).client
 }
 
 describe('POST /clients', () => {

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { issuesOf, request, send } from '../../support/app.ts'
+import { expect200, issuesOf, request, send } from '../../support/app.ts'
 import {
   ACTIONS,
   ask,
@@ -27,8 +27,7 @@ describe('a download from the deployment’s storage', () => {
   it('has a URL for ten minutes, and the file', async () => {
     const key = `${folderOf(company)}email/t/a b.png`
     await env.FILES.put(key, 'abc', { httpMetadata: { contentType: 'image/png' } })
-    const { status, body } = await ask('download', company, key)
-    expect(status).toBe(200)
+    const body = expect200(await ask('download', company, key))
     expect(body).toEqual({
       ...{ path: key, objectName: 'a b.png', length: 3, contentType: 'image/png', source: 'email', expiresIn: 600 },
       ...{ downloadUrl: expect.any(String), lastChanged: expect.any(String) },

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { eachValue, issuesOf, request, send, sql } from '../../support/app.ts'
+import { eachValue, expect200, issuesOf, request, send, sql } from '../../support/app.ts'
 import { moveTime } from '../../support/time.ts'
 import {
   folderOf,
@@ -22,8 +22,7 @@ const FOLDER = `${folderOf(company)}email/18c2f0a9/`
 
 describe('POST /orders/{orderId}/files/presign', () => {
   it('returns URL, key, type and seconds', async () => {
-    const { status, body } = await presign(valid)
-    expect(status).toBe(200)
+    const body = expect200(await presign(valid))
     const key = `${FOLDER}logo.png`
     expect(body).toEqual({ uploadUrl: expect.any(String), key, contentType: 'image/png', expiresIn: 600 })
     const url = new URL(body.uploadUrl)
@@ -160,8 +159,7 @@ describe('GET /orders/{orderId}/files', () => {
   })
 
   it('is empty with `configured` false where no storage is configured', async () => {
-    const { status, body } = await send(request(company.token, 'GET', path), { env: WITHOUT_STORAGE })
-    expect(status).toBe(200)
+    const body = expect200(await send(request(company.token, 'GET', path), { env: WITHOUT_STORAGE }))
     expect(body).toEqual({ files: [], configured: false, truncated: false })
   })
 

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { request, send, sql } from '../../support/app.ts'
+import { expect200, request, send, sql } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import {
   callCount,
@@ -117,8 +117,7 @@ describe('a listing', () => {
     [10_001, true],
   ])('of %i files has `truncated` %s', async (count, truncated) => {
     await fill(count)
-    const { status, body } = await listFiles(company)
-    expect(status).toBe(200)
+    const body = expect200(await listFiles(company))
     expect(body.files).toHaveLength(Math.min(count, 10_000))
     expect(body.files.at(-1).objectName).toBe(String(Math.min(count, 10_000) - 1).padStart(5, '0'))
     expect(body).toMatchObject({ configured: true, truncated })

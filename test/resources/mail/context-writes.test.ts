@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { issuesOf, sql } from '../../support/app.ts'
+import { expect200, issuesOf, sql } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { clients, makeCompanies, me, orders, other, read, store } from './context-support.ts'
 import { freshThreadId } from './support.ts'
@@ -30,8 +30,7 @@ describe('PUT of a thread context', () => {
   it('stores every field, and GET returns what PUT returned', async () => {
     const legacyId = freshThreadId()
     const body = { thread_id: `thread-f:${legacyId}`, ...FULL }
-    const { status, body: stored } = await put(legacyId, body)
-    expect(status).toBe(200)
+    const stored = expect200(await put(legacyId, body))
     expect(stored).toEqual({ ...body, legacy_thread_id: legacyId, ...TIMES })
     expect(Math.abs(Date.parse(stored.updated_at) - Date.now())).toBeLessThan(60_000)
     expect(await read(me, legacyId)).toEqual(stored)

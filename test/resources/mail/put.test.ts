@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { mintCompany, sql } from '../../support/app.ts'
+import { expect200, mintCompany, sql } from '../../support/app.ts'
 import { freshThreadId, MAILBOX, putThread, threadPath } from './support.ts'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
@@ -7,9 +7,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const company = await mintCompany()
 
 async function put(legacyId: string, fields: object = {}) {
-  const response = await putThread(company, legacyId, fields)
-  expect(response.status).toBe(200)
-  return response.body.email_thread
+  return expect200(await putThread(company, legacyId, fields)).email_thread
 }
 
 async function read(legacyId: string, accountEmail = MAILBOX) {

@@ -51,7 +51,6 @@ export async function contentLengthOf(legacyId: string): Promise<number | null> 
   return row?.length ?? null
 }
 
-/** Bytes that do not compress. */
 export function noiseBytes(length: number): Uint8Array {
   const bytes = new Uint8Array(length)
   for (let at = 0; at < length; at += 65_536) crypto.getRandomValues(bytes.subarray(at, at + 65_536))

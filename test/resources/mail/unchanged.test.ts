@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { mintCompany, sql } from '../../support/app.ts'
+import { expect200, mintCompany, sql } from '../../support/app.ts'
 import { contentLengthOf, freshThreadId, MAILBOX, putThread, threadPath } from './support.ts'
 
 const company = await mintCompany()
@@ -7,9 +7,7 @@ const company = await mintCompany()
 const LARGE = [{ body_html: '<p>proof</p>'.repeat(300_000) }]
 
 async function put(legacyId: string, fields: object) {
-  const response = await putThread(company, legacyId, fields)
-  expect(response.status).toBe(200)
-  return response.body.email_thread
+  return expect200(await putThread(company, legacyId, fields)).email_thread
 }
 
 /** Changes the stored row unknown to the isolate, as another isolate does. */

@@ -5,7 +5,7 @@ import { app } from '../../../src/app.ts'
 import { mapRows, openDatabase } from '../../../src/kernel/db/client.ts'
 import { orderStatements } from '../../../src/resources/orders/parts-sql.ts'
 import { EXPANSIONS } from '../../../src/resources/orders/shapes.ts'
-import { issuesOf, request, sql as runSql, send, type TestCompany } from '../../support/app.ts'
+import { expect200, issuesOf, request, sql as runSql, send, type TestCompany } from '../../support/app.ts'
 import { idsOf } from '../../support/lists.ts'
 import { addItem, insertions } from '../../support/rows.ts'
 import { addArtwork, addPayment, createOrder, mintShop } from './support.ts'
@@ -50,9 +50,7 @@ async function list(
   company: TestCompany,
   query: string,
 ): Promise<{ data: Order[]; pagination: { next_cursor: string | null } }> {
-  const { status, body } = await company.call('GET', `/orders?${query}`)
-  expect(status, JSON.stringify(body)).toBe(200)
-  return body
+  return expect200(await company.call('GET', `/orders?${query}`))
 }
 
 /** An order with all parts, from the full order. */

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { issuesOf, request, send, sql } from '../../support/app.ts'
+import { expect200, issuesOf, request, send, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem } from '../../support/rows.ts'
 import { createOrder, dump, expectRefusals, mintShop } from './support.ts'
@@ -13,11 +13,8 @@ type Item = Record<string, unknown>
 
 const put = (orderId: number, items: unknown) => shop.call('PUT', `/orders/${orderId}/invoice-items`, { items })
 
-/** The lines that are stored. */
 async function write(orderId: number, items: Item[]): Promise<Item[]> {
-  const response = await put(orderId, items)
-  expect(response.status, JSON.stringify(response.body)).toBe(200)
-  return response.body.invoice_items
+  return expect200(await put(orderId, items)).invoice_items
 }
 
 const search = async (q: string): Promise<number> => {
@@ -35,10 +32,9 @@ describe('PUT /orders/{id}/invoice-items', () => {
   it('writes all fields of a line, and defaults for those that are left out', async () => {
     const terms = { tax_id: shop.taxId, discount_amount: 10, payments: [{ amount: 10 }] }
     const { project, invoice } = await createOrder(shop, terms)
-    const response = await put(project.id, [FULL, { title: ' Setup ' }])
-    expect(response.status, JSON.stringify(response.body)).toBe(200)
+    const response = expect200(await put(project.id, [FULL, { title: ' Setup ' }]))
     const line = { id: expect.any(Number), invoice_id: invoice.id, deleted: false }
-    expect(response.body.invoice_items).toEqual([
+    expect(response.invoice_items).toEqual([
       { ...FULL, ...line, total: 574.75, position: 1 },
       {
         ...{ ...line, title: 'Setup', description: null, quantity: 1, unit_price: 0, total: 0, taxable: true },
@@ -46,10 +42,10 @@ describe('PUT /orders/{id}/invoice-items', () => {
       },
     ])
     const totals = { subtotal: 574.75, discount_total: 57.48, tax_total: 0, amount_paid: 10, balance_due: 507.27 }
-    expect(response.body.invoice).toMatchObject({ id: invoice.id, ...totals })
+    expect(response.invoice).toMatchObject({ id: invoice.id, ...totals })
     const read = (await shop.call('GET', `/orders/${project.id}`)).body
-    expect(read.invoice_items).toEqual(response.body.invoice_items)
-    expect(read.invoice).toEqual(response.body.invoice)
+    expect(read.invoice_items).toEqual(response.invoice_items)
+    expect(read.invoice).toEqual(response.invoice)
   })
 
   it('keeps the ids of lines that are there, gives others new ones, and removes those that are left out', async () => {
@@ -98,10 +94,9 @@ describe('PUT /orders/{id}/invoice-items', () => {
       const first = (await shop.call('PUT', path, body)).body
       const { env: metered, take } = meterBindings(env)
       const change = async (method: string, path: string, body: unknown) => {
-        const response = await send(request(shop.token, method, path, body), { env: metered })
-        expect(response.status).toBe(200)
+        const response = expect200(await send(request(shop.token, method, path, body), { env: metered }))
         expect(take().rowsRead).toBeLessThan(20_000)
-        return response.body
+        return response
       }
       expect((await change('PUT', path, body))[list]).toEqual(first[list])
       if (list === 'payments') return
@@ -174,8 +169,7 @@ describe('PUT /orders/{id}/invoice-items', () => {
           const id = keep ? free.shift() : undefined
           return { title, unit_price: cents / 100, ...(id !== undefined && { id }) }
         })
-        const { body, status } = await put(project.id, items)
-        expect(status).toBe(200)
+        const body = expect200(await put(project.id, items))
         const lines: Item[] = body.invoice_items
         expect(lines).toMatchObject(items.map((item, index) => ({ ...item, position: index + 1 })))
         expect(body.invoice.subtotal).toBe(list.reduce((sum, { cents }) => sum + cents, 0) / 100)

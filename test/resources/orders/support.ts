@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { expect } from 'vitest'
-import { type ApiResponse, issuesOf, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { type ApiResponse, expect200, issuesOf, mintCompany, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { freshRowId, insert } from '../../support/rows.ts'
 
 export interface Shop extends TestCompany {
@@ -9,7 +9,6 @@ export interface Shop extends TestCompany {
   taxId: number
 }
 
-/** A company with a client. */
 export async function mintShop(): Promise<Shop> {
   const company = await mintCompany()
   return {
@@ -24,11 +23,8 @@ export async function createClient(company: TestCompany, body: Record<string, un
   return (await company.call('POST', '/clients', { company_name: 'Client', ...body })).body.client.id
 }
 
-/** Creates an order and returns all its parts. */
 export async function createOrder(shop: Shop, body: Record<string, unknown> = {}) {
-  const response = await shop.call('POST', '/orders', { title: 'Order', client_id: shop.clientId, ...body })
-  expect(response.status, JSON.stringify(response.body)).toBe(200)
-  return response.body
+  return expect200(await shop.call('POST', '/orders', { title: 'Order', client_id: shop.clientId, ...body }))
 }
 
 export async function addPayment(company: TestCompany, invoiceId: number, fields: Record<string, unknown> = {}) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { issuesOf, sql } from '../../support/app.ts'
+import { expect200, issuesOf, sql } from '../../support/app.ts'
 import { createClient, createOrder, expectRefusals, mintShop } from './support.ts'
 
 let next = 0
@@ -108,13 +108,12 @@ describe('PUT /orders/by-external-id/{external_id}', () => {
   it('creates the order once, and leaves it as it is when sent again', async () => {
     const id = fresh()
     const sent = { deadline: '2026-05-01', tax_id: shop.taxId, invoice_items: ITEMS, payments: PAYMENTS }
-    const first = await put(id, sent)
-    expect(first.status, JSON.stringify(first.body)).toBe(200)
-    expect(first.body.project).toMatchObject({ external_id: id, version: 1, deadline: '2026-05-01', title: 'Put' })
-    expect(first.body.invoice).toMatchObject({ due_date: '2026-05-01', tax_id: shop.taxId, amount_paid: 6.05 })
-    const whole = await read(first.body.project.id)
+    const first = expect200(await put(id, sent))
+    expect(first.project).toMatchObject({ external_id: id, version: 1, deadline: '2026-05-01', title: 'Put' })
+    expect(first.invoice).toMatchObject({ due_date: '2026-05-01', tax_id: shop.taxId, amount_paid: 6.05 })
+    const whole = await read(first.project.id)
     const { project, invoice, invoice_items, payments } = whole
-    expect(first.body).toEqual({ project, invoice, invoice_items, payments })
+    expect(first).toEqual({ project, invoice, invoice_items, payments })
     const again = await put(id, sent)
     const updated = { ...project, version: 2, updated_at: expect.any(String) }
     expect(again.body).toEqual({ project: updated, invoice, invoice_items, payments })

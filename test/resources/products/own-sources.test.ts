@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { issuesOf, mintCompany } from '../../support/app.ts'
+import { expect200, issuesOf, mintCompany } from '../../support/app.ts'
 import { addItem, addLine, get, mintInvoice, search } from './support.ts'
 
 const ITEMS = [
@@ -65,8 +65,7 @@ describe('the text', () => {
 
   it('returns the newest items and no lines when it is blank or left out', async () => {
     for (const query of ['', '?q=', '?q=%20%09', '?q=%00%1f']) {
-      const { status, body } = await get(company, `/products/search${query}`)
-      expect(status).toBe(200)
+      const body = expect200(await get(company, `/products/search${query}`))
       expect(idsOf(body.local_items)).toEqual([6, 5, 4, 3, 2, 1])
       expect(body).toMatchObject({ invoice_lines: [], supplier_b_styles: [] })
       expect(body.supplier_a).toEqual({ style: null, products: [], count: 0, summary: null })

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { OTHER_CREDENTIALS as OTHER_A } from '../../../src/simulators/supplier-a-catalogue.ts'
 import { OTHER_CREDENTIALS as OTHER_B } from '../../../src/simulators/supplier-b-catalogue.ts'
-import { issuesOf, mintCompany, sql } from '../../support/app.ts'
+import { expect200, issuesOf, mintCompany, sql } from '../../support/app.ts'
 import { get, mintShop, search } from './support.ts'
 
 const shop = await mintShop()
@@ -13,9 +13,7 @@ interface Variant {
 }
 
 async function read(query: string) {
-  const { status, body } = await get(shop, `/products/${query}`)
-  expect(status).toBe(200)
-  return body
+  return expect200(await get(shop, `/products/${query}`))
 }
 
 describe('supplier_a', () => {

@@ -3,7 +3,15 @@ import type { Env } from '../../../src/env.ts'
 import { searchText } from '../../../src/kernel/db/search.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../../src/simulators/supplier-b-catalogue.ts'
-import { type ApiResponse, type Home, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
+import {
+  type ApiResponse,
+  expect200,
+  type Home,
+  mintCompany,
+  request,
+  send,
+  type TestCompany,
+} from '../../support/app.ts'
 import { addItem as addInvoiceItem, insert, integrate } from '../../support/rows.ts'
 import { createClient } from '../orders/support.ts'
 import { SupplierScope } from './suppliers/support.ts'
@@ -39,7 +47,6 @@ export const integrateA = (shop: Shop, credentials: object = CREDENTIALS_A, path
 export const integrateB = (shop: Shop, credentials: object = CREDENTIALS_B) =>
   integrate(shop, 'supplier_b', { base_url: shop.b.url, credentials })
 
-/** An item of the company's own catalogue. */
 export async function addItem(
   company: TestCompany,
   fields: { id?: number; title: string; description?: string; deleted?: boolean },
@@ -80,9 +87,7 @@ export async function search(
   parameters: Record<string, string> = {},
   bindings?: Env,
 ): Promise<ApiResponse['body']> {
-  const response = await get(of, `/products/search?${new URLSearchParams({ q, ...parameters })}`, bindings)
-  expect(response.status).toBe(200)
-  return response.body
+  return expect200(await get(of, `/products/search?${new URLSearchParams({ q, ...parameters })}`, bindings))
 }
 
 export async function get(of: TestCompany, path: string, bindings?: Env): Promise<ApiResponse> {
