@@ -1,5 +1,6 @@
 import { byKeys } from '../support/lists.ts'
-import type { Choice, Kind } from './choice.ts'
+import type { Random } from '../support/random.ts'
+import { type Kind, maybe, oneIn } from './choice.ts'
 import type { Change, Client, ListQuery, Model, Order, Thread } from './company.ts'
 import { clientsOf, ordersOf } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
@@ -21,23 +22,23 @@ const withTimes = <T extends Timed>(row: T) => {
 const COMMON = ['harbor', 'Regatta', '55510', 'r', 'ar'] as const
 
 /** A text that some row has a part of, of one, two, three or more characters; of any of the companies. */
-function searchText(shops: readonly Shop[], choice: Choice): string {
-  const [client] = [...choice.pick(shops).model.clients.values()].slice(choice.below(50))
-  const names = [client?.company_name, client?.last_name, client?.email, client?.phone, `${choice.pick(WORDS)} regatta`]
-  const characters = Array.from(choice.pick(names.flatMap((name) => name ?? [])))
-  const length = choice.pick([1, 2, 3, 4, 5, 8, 60])
-  const text = characters.slice(choice.below(characters.length - length + 1)).slice(0, length)
-  if (choice.oneIn(3)) return choice.pick([...COMMON, '(555) 1', ' ', 'example', 'no such'])
-  return choice.pick([text.join(''), text.join('').toLowerCase(), text.join('').toUpperCase()])
+function searchText(shops: readonly Shop[], random: Random): string {
+  const [client] = [...random.pick(shops).model.clients.values()].slice(random.between(0, 49))
+  const names = [client?.company_name, client?.last_name, client?.email, client?.phone, `${random.pick(WORDS)} regatta`]
+  const characters = Array.from(random.pick(names.flatMap((name) => name ?? [])))
+  const length = random.pick([1, 2, 3, 4, 5, 8, 60])
+  const text = characters.slice(random.between(0, characters.length - length)).slice(0, length)
+  if (oneIn(3, random)) return random.pick([...COMMON, '(555) 1', ' ', 'example', 'no such'])
+  return random.pick([text.join(''), text.join('').toLowerCase(), text.join('').toUpperCase()])
 }
 
 /** The filters that the lists of clients and orders share. */
-function commonQuery(shops: readonly Shop[], choice: Choice, rows: readonly Timed[]): ListQuery {
+function commonQuery(shops: readonly Shop[], random: Random, rows: readonly Timed[]): ListQuery {
   return {
-    ...(choice.oneIn(3) && { deleted: choice.pick(['exclude', 'include', 'only']) }),
-    ...(choice.oneIn(2) && { q: searchText(shops, choice) }),
-    ...(choice.oneIn(5) && { updated_since: choice.pick(rows).updated_at + choice.below(2) }),
-    ...(choice.oneIn(12) && { external_id: choice.pick(['E7', 'E9', 'E101', 'N3', 'none']) }),
+    ...(oneIn(3, random) && { deleted: random.pick(['exclude', 'include', 'only']) }),
+    ...(oneIn(2, random) && { q: searchText(shops, random) }),
+    ...(oneIn(5, random) && { updated_since: random.pick(rows).updated_at + random.between(0, 1) }),
+    ...(oneIn(12, random) && { external_id: random.pick(['E7', 'E9', 'E101', 'N3', 'none']) }),
   }
 }
 
@@ -45,11 +46,11 @@ function commonQuery(shops: readonly Shop[], choice: Choice, rows: readonly Time
 type Paging = (count: number) => { limit: number; page: number }
 
 /** Near the end of an order by the time of changes is what was changed meanwhile. */
-function randomPaging(choice: Choice): Paging {
-  const limit = choice.pick(LIMITS)
+function randomPaging(random: Random): Paging {
+  const limit = random.pick(LIMITS)
   return (count) => {
     const pages = Math.ceil(count / limit)
-    return { limit, page: choice.pick([1, 1 + choice.below(pages + 1), Math.max(1, pages - choice.below(3))]) }
+    return { limit, page: random.pick([1, 1 + random.between(0, pages), Math.max(1, pages - random.between(0, 2))]) }
   }
 }
 
@@ -91,10 +92,10 @@ function wireOf({ updated_since, status, ...query }: ListQuery) {
   return { ...query, updated_since: since, status: status?.join() }
 }
 
-function listClients(shop: Shop, choice: Choice, shops: readonly Shop[]) {
-  const common = commonQuery(shops, choice, [...shop.model.clients.values()])
-  const sort = choice.maybe(SORTS)
-  return openClients(shop, randomPaging(choice), { ...common, ...(sort && { sort }) })
+function listClients(shop: Shop, random: Random, shops: readonly Shop[]) {
+  const common = commonQuery(shops, random, [...shop.model.clients.values()])
+  const sort = maybe(SORTS, random)
+  return openClients(shop, randomPaging(random), { ...common, ...(sort && { sort }) })
 }
 
 function openClients(shop: Shop, paging: Paging, query: ListQuery) {
@@ -121,18 +122,18 @@ function orderOf(sort: string) {
   return { column, descends: sort.startsWith('-') }
 }
 
-function listOrders(shop: Shop, choice: Choice, shops: readonly Shop[]) {
-  const common = commonQuery(shops, choice, [...shop.model.orders.values()])
-  const sort = choice.maybe(SORTS)
+function listOrders(shop: Shop, random: Random, shops: readonly Shop[]) {
+  const common = commonQuery(shops, random, [...shop.model.orders.values()])
+  const sort = maybe(SORTS, random)
   const query: ListQuery = {
     ...common,
     ...(sort && { sort }),
-    ...(choice.oneIn(4) && { client_id: choice.pick([shop.base + 1, shop.base + 7, 999_999]) }),
-    ...(choice.oneIn(4) && { status: choice.pick([[1], [2], [1, 2], [...STATUSES], [3, 9]]) }),
-    ...(choice.oneIn(4) && { from: choice.pick(['2022-03-01', '2023-01-15', '2026-01-01']) }),
-    ...(choice.oneIn(4) && { to: choice.pick(['2022-02-01', '2023-12-31', '2099-01-01']) }),
+    ...(oneIn(4, random) && { client_id: random.pick([shop.base + 1, shop.base + 7, 999_999]) }),
+    ...(oneIn(4, random) && { status: random.pick([[1], [2], [1, 2], [...STATUSES], [3, 9]]) }),
+    ...(oneIn(4, random) && { from: random.pick(['2022-03-01', '2023-01-15', '2026-01-01']) }),
+    ...(oneIn(4, random) && { to: random.pick(['2022-02-01', '2023-12-31', '2099-01-01']) }),
   }
-  return openOrders(shop, randomPaging(choice), query, choice.maybe(['client', 'totals,client'], 3))
+  return openOrders(shop, randomPaging(random), query, maybe(['client', 'totals,client'], random, 3))
 }
 
 function openOrders(shop: Shop, paging: Paging, query: ListQuery, expand?: string) {
@@ -148,10 +149,10 @@ function openOrders(shop: Shop, paging: Paging, query: ListQuery, expand?: strin
   })
 }
 
-function listThreads(shop: Shop, choice: Choice) {
-  const account_email = choice.pick(MAILBOXES)
-  const deleted = choice.pick(['exclude', 'include', 'only'] as const)
-  const since = choice.maybe([...shop.model.threads.values()], 3)?.updated_at
+function listThreads(shop: Shop, random: Random) {
+  const account_email = random.pick(MAILBOXES)
+  const deleted = random.pick(['exclude', 'include', 'only'] as const)
+  const since = maybe([...shop.model.threads.values()], random, 3)?.updated_at
   const ofMailbox = () => [...shop.model.threads.values()].filter((thread) => thread.account_email === account_email)
   const isListed = (thread: Thread) =>
     (deleted === 'include' || thread.deleted === (deleted === 'only')) && thread.updated_at >= (since ?? 0)
@@ -159,7 +160,7 @@ function listThreads(shop: Shop, choice: Choice) {
     path: '/mail/email-threads',
     send: (address) => shop.call('GET', address),
     query: { account_email, deleted, updated_since: since === undefined ? since : isoTime(since) },
-    limit: choice.pick(LIMITS),
+    limit: random.pick(LIMITS),
     rows: () => ofMailbox().filter(isListed),
     compare: byKeys(({ created_at, id }) => [created_at, id], -1),
     show: ({ revision: _, label: __, ...thread }) => withTimes(thread),
@@ -168,14 +169,14 @@ function listThreads(shop: Shop, choice: Choice) {
   })
 }
 
-function listContexts(shop: Shop, choice: Choice) {
-  const isOfOrder = choice.oneIn(2)
-  const id = shop.base + 1 + choice.below(4)
+function listContexts(shop: Shop, random: Random) {
+  const isOfOrder = oneIn(2, random)
+  const id = shop.base + 1 + random.between(0, 3)
   return new Walk({
     path: '/mail/threads',
     send: (address) => shop.call('GET', address),
     query: isOfOrder ? { order_id: id } : { client_id: id },
-    limit: choice.pick(LIMITS),
+    limit: random.pick(LIMITS),
     rows: () =>
       [...shop.model.contexts.values()].filter(({ client_id, clients, orders }) =>
         isOfOrder ? orders.includes(id) : client_id === id || clients.includes(id),
@@ -189,15 +190,15 @@ function listContexts(shop: Shop, choice: Choice) {
   })
 }
 
-function listChanges(shop: Shop, choice: Choice) {
+function listChanges(shop: Shop, random: Random) {
   const { changes, threads } = shop.model
-  const types = choice.maybe(['clients', 'orders', 'email_threads', 'clients,email_threads'])
+  const types = maybe(['clients', 'orders', 'email_threads', 'clients,email_threads'], random)
   const threadsById = () => new Map([...threads.values()].map((thread) => [thread.id, thread]))
   return new Walk<Change>({
     path: '/changes',
     send: (address) => shop.call('GET', address),
     query: { types },
-    limit: choice.pick([1, 100, 1_000]),
+    limit: random.pick([1, 100, 1_000]),
     rows: () => changes.filter(({ type }) => types === undefined || types.split(',').includes(type)),
     compare: byKeys(({ sequence }) => [sequence]),
     show: ({ sequence: _, ...change }) => {
@@ -208,7 +209,7 @@ function listChanges(shop: Shop, choice: Choice) {
   })
 }
 
-type Opener = (shop: Shop, choice: Choice, shops: readonly Shop[]) => { next(): Promise<boolean> }
+type Opener = (shop: Shop, random: Random, shops: readonly Shop[]) => { next(): Promise<boolean> }
 
 /** Lists that are walked by cursors. */
 export const WALKS: Partial<Record<Kind, Opener>> = { listClients, listOrders, listThreads, listContexts, listChanges }

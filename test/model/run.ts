@@ -1,6 +1,7 @@
 import { expect } from 'vitest'
 import { migrate, sqlIn } from '../support/app.ts'
-import { Choice, type Step, stepsOf } from './choice.ts'
+import { createRandom, type Random } from '../support/random.ts'
+import { ALL_KINDS, type Kind } from './choice.ts'
 import { checkCommon, SORTS, WALKS } from './lists.ts'
 import { Shop, type Sizes } from './shop.ts'
 import { WRITES } from './writes.ts'
@@ -34,12 +35,14 @@ export async function runModel({ seed, steps, sizes: [first, second, third], loo
     expect(row?.slot).toBeGreaterThan(0)
   }
   for (const shop of shops) await checkCommon(shop, [undefined])
-  const runner = new Runner(shops)
-  for (const [number, step] of stepsOf(seed, steps).entries()) {
+  const random = createRandom(seed)
+  const runner = new Runner(shops, random)
+  for (let number = 0; number < steps; number++) {
+    const [kind, company] = [random.pick(ALL_KINDS), random.between(0, 2)]
     try {
-      await runner.run(step)
+      await runner.run(kind, company)
     } catch (error) {
-      const where = `Step ${number} of seed ${seed}: ${step.kind} of company ${step.company}: ${runner.doing}`
+      const where = `Step ${number} of seed ${seed}: ${kind} of company ${company}: ${runner.doing}`
       throw new Error(`${where}\n${error instanceof Error ? error.message : error}`, { cause: error })
     }
   }
@@ -54,24 +57,26 @@ interface OpenWalk {
 
 class Runner {
   private readonly shops: readonly Shop[]
+  private readonly random: Random
   private readonly walks: OpenWalk[] = []
   /** The address of the list that is read. */
   doing = ''
 
-  constructor(shops: readonly Shop[]) {
+  constructor(shops: readonly Shop[], random: Random) {
     this.shops = shops
+    this.random = random
   }
 
-  async run({ kind, company, numbers }: Step): Promise<void> {
-    const choice = new Choice(numbers)
+  async run(kind: Kind, company: number): Promise<void> {
+    const { random } = this
     const [shop] = this.shops.slice(company)
     if (!shop) throw new Error('There is no such company.')
     this.doing = ''
     if (kind === 'continueWalk') {
-      const [walk] = this.walks.splice(choice.below(this.walks.length), 1)
+      const [walk] = this.walks.splice(random.between(0, this.walks.length - 1), 1)
       if (walk) await this.walk(walk)
-    } else if (WALKS[kind]) await this.walk(WALKS[kind](shop, choice, this.shops))
-    else await WRITES[kind]?.(shop, choice)
+    } else if (WALKS[kind]) await this.walk(WALKS[kind](shop, random, this.shops))
+    else await WRITES[kind]?.(shop, random)
   }
 
   /** Walks on through every list that is open, to its end. */

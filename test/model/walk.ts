@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { ApiResponse } from '../support/app.ts'
+import { type ApiResponse, expect200 } from '../support/app.ts'
 import { pathOf } from '../support/lists.ts'
 
 /** A list of the API beside the one of the model. */
@@ -50,8 +50,7 @@ export class Walk<R> {
     const all = rows().sort(compare)
     const skipped = last === undefined && page !== undefined ? (page - 1) * limit : 0
     const left = last === undefined ? all.slice(skipped) : all.filter((row) => compare(row, last) > 0)
-    const { status, body } = await send(this.address)
-    expect(status, JSON.stringify(body)).toBe(200)
+    const body = expect200(await send(this.address))
     const { data, pagination } = body
     const count = mayBeShort && pagination.has_more ? Math.min(data.length, limit) : limit
     expect(data).toMatchObject(left.slice(0, count).map(show))

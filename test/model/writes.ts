@@ -1,5 +1,7 @@
 import { expect } from 'vitest'
-import type { Choice, Kind } from './choice.ts'
+import { expect200 } from '../support/app.ts'
+import type { Random } from '../support/random.ts'
+import { type Kind, maybe, oneIn } from './choice.ts'
 import { addChange, addStatusChange, type Client, type Order, type Thread } from './company.ts'
 import { MAILBOXES, type Shop, STATUSES, WORDS } from './shop.ts'
 
@@ -10,29 +12,27 @@ const timesOf = (row: { created_at: string; updated_at: string }) => ({
 
 /** Sends a write that succeeds, and gives the body of its response. */
 async function send(shop: Shop, ...input: Parameters<Shop['call']>) {
-  const { status, body } = await shop.call(...input)
-  expect(status, JSON.stringify(body)).toBe(200)
-  return body
+  return expect200(await shop.call(...input))
 }
 
 /** Names as they are searched for: words of several scripts, with a number. */
-const nameOf = (shop: Shop, choice: Choice) =>
-  `${choice.pick(WORDS)} ${choice.pick(['Harbor', 'regatta', choice.pick(WORDS)])} ${shop.next()}`
+const nameOf = (shop: Shop, random: Random) =>
+  `${random.pick(WORDS)} ${random.pick(['Harbor', 'regatta', random.pick(WORDS)])} ${shop.next()}`
 
 /* Clients */
 
-function clientFields(shop: Shop, choice: Choice) {
+function clientFields(shop: Shop, random: Random) {
   return {
-    ...(choice.oneIn(2) && { first_name: choice.pick([null, 'Ινές', 'Ñuño', '王']) }),
-    ...(choice.oneIn(2) && { last_name: choice.pick([null, 'Weiß', 'Ćosić']) }),
-    ...(choice.oneIn(2) && { email: choice.pick([null, `n${shop.next() % 50}@Neu.example`]) }),
-    ...(choice.oneIn(2) && { phone: choice.pick([null, `+49 (555) ${shop.next()}`, '٣٤٥ 12']) }),
-    ...(choice.oneIn(4) && { external_id: choice.pick([null, `N${shop.next()}`]) }),
+    ...(oneIn(2, random) && { first_name: random.pick([null, 'Ινές', 'Ñuño', '王']) }),
+    ...(oneIn(2, random) && { last_name: random.pick([null, 'Weiß', 'Ćosić']) }),
+    ...(oneIn(2, random) && { email: random.pick([null, `n${shop.next() % 50}@Neu.example`]) }),
+    ...(oneIn(2, random) && { phone: random.pick([null, `+49 (555) ${shop.next()}`, '٣٤٥ 12']) }),
+    ...(oneIn(4, random) && { external_id: random.pick([null, `N${shop.next()}`]) }),
   }
 }
 
-async function createClient(shop: Shop, choice: Choice): Promise<void> {
-  const sent = { company_name: nameOf(shop, choice), ...clientFields(shop, choice) }
+async function createClient(shop: Shop, random: Random): Promise<void> {
+  const sent = { company_name: nameOf(shop, random), ...clientFields(shop, random) }
   const { client: row } = await send(shop, 'POST', '/clients', sent)
   const known = Math.max(shop.base, ...shop.model.clients.keys())
   expect(row.id).toBe(known + 1)
@@ -49,17 +49,17 @@ async function patchClient(shop: Shop, client: Client, sent: Partial<Client>): P
   addChange(shop.model, 'clients', client, false)
 }
 
-async function changeClient(shop: Shop, choice: Choice): Promise<void> {
-  const client = choice.pick([...shop.model.clients.values()])
-  const company_name = choice.oneIn(2) ? { company_name: nameOf(shop, choice) } : {}
-  const sent = { ...company_name, ...clientFields(shop, choice) }
+async function changeClient(shop: Shop, random: Random): Promise<void> {
+  const client = random.pick([...shop.model.clients.values()])
+  const company_name = oneIn(2, random) ? { company_name: nameOf(shop, random) } : {}
+  const sent = { ...company_name, ...clientFields(shop, random) }
   await patchClient(shop, client, Object.keys(sent).length > 0 ? sent : { company_name: client.company_name })
 }
 
-async function deleteOrRestoreClient(shop: Shop, choice: Choice): Promise<void> {
-  const wanted = choice.oneIn(2)
+async function deleteOrRestoreClient(shop: Shop, random: Random): Promise<void> {
+  const wanted = oneIn(2, random)
   const some = [...shop.model.clients.values()].filter(({ deleted }) => deleted !== wanted)
-  if (some.length > 0) await patchClient(shop, choice.pick(some), { deleted: wanted })
+  if (some.length > 0) await patchClient(shop, random.pick(some), { deleted: wanted })
 }
 
 /* Orders */
@@ -68,18 +68,18 @@ const isLive = ({ deleted }: { deleted: boolean }) => !deleted
 const liveClients = (shop: Shop) => [...shop.model.clients.values()].filter(isLive)
 const liveOrders = (shop: Shop) => [...shop.model.orders.values()].filter(isLive)
 
-function orderFields(shop: Shop, choice: Choice) {
+function orderFields(shop: Shop, random: Random) {
   return {
-    ...(choice.oneIn(2) && { status_id: choice.pick(STATUSES) }),
-    ...(choice.oneIn(4) && { external_id: choice.pick([null, `N${shop.next()}`]) }),
+    ...(oneIn(2, random) && { status_id: random.pick(STATUSES) }),
+    ...(oneIn(4, random) && { external_id: random.pick([null, `N${shop.next()}`]) }),
   }
 }
 
-async function createOrder(shop: Shop, choice: Choice): Promise<void> {
+async function createOrder(shop: Shop, random: Random): Promise<void> {
   const { orders } = shop.model
-  const client_id = choice.pick(liveClients(shop)).id
-  const { status_id = 2, external_id = null, ...rest } = orderFields(shop, choice)
-  const sent = { title: nameOf(shop, choice), client_id, status_id, external_id, ...rest }
+  const client_id = random.pick(liveClients(shop)).id
+  const { status_id = 2, external_id = null, ...rest } = orderFields(shop, random)
+  const sent = { title: nameOf(shop, random), client_id, status_id, external_id, ...rest }
   const { project, invoice } = await send(shop, 'POST', '/orders', sent)
   expect(project.id).toBe(Math.max(shop.base, ...orders.keys()) + 1)
   const { id, created_date } = project
@@ -92,13 +92,13 @@ async function createOrder(shop: Shop, choice: Choice): Promise<void> {
   addChange(shop.model, 'orders', order, true)
 }
 
-async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
-  const order = choice.pick(liveOrders(shop))
-  const { status_id, ...fields } = orderFields(shop, choice)
+async function changeOrder(shop: Shop, random: Random): Promise<void> {
+  const order = random.pick(liveOrders(shop))
+  const { status_id, ...fields } = orderFields(shop, random)
   const sent: Partial<Order> = {
     ...fields,
-    ...(choice.oneIn(3) && { client_id: choice.pick(liveClients(shop)).id }),
-    ...(choice.oneIn(2) && { title: nameOf(shop, choice) }),
+    ...(oneIn(3, random) && { client_id: random.pick(liveClients(shop)).id }),
+    ...(oneIn(2, random) && { title: nameOf(shop, random) }),
   }
   const body = { title: order.title, ...sent, ...(status_id !== undefined && { status_id }) }
   const { project } = await send(shop, 'PATCH', `/orders/${order.id}`, body)
@@ -110,8 +110,8 @@ async function changeOrder(shop: Shop, choice: Choice): Promise<void> {
   if (order.order_status_id !== oldStatus) addStatusChange(shop.model, order, oldStatus)
 }
 
-async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {
-  const order = choice.pick(liveOrders(shop))
+async function deleteOrder(shop: Shop, random: Random): Promise<void> {
+  const order = random.pick(liveOrders(shop))
   const { project } = await send(shop, 'DELETE', `/orders/${order.id}`)
   Object.assign(order, { deleted: true, version: order.version + 1, ...timesOf(project) })
   addChange(shop.model, 'orders', order, false)
@@ -119,14 +119,14 @@ async function deleteOrder(shop: Shop, choice: Choice): Promise<void> {
 
 /* Mail */
 
-async function putThread(shop: Shop, choice: Choice): Promise<void> {
+async function putThread(shop: Shop, random: Random): Promise<void> {
   const { threads } = shop.model
-  const known = choice.maybe([...threads.values()])
-  const account_email = known?.account_email ?? choice.pick(MAILBOXES)
+  const known = maybe([...threads.values()], random)
+  const account_email = known?.account_email ?? random.pick(MAILBOXES)
   const legacy_thread_id = known?.legacy_thread_id ?? `n${shop.next()}`
-  const isSame = known && known.label !== '' && choice.oneIn(3)
+  const isSame = known && known.label !== '' && oneIn(3, random)
   const label = isSame ? known.label : `label ${shop.next()}`
-  const message_count = isSame ? known.message_count : choice.below(3)
+  const message_count = isSame ? known.message_count : random.between(0, 2)
   const messages = Array.from({ length: message_count }, (_, at) => ({ id: `m${at}` }))
   const sent = { account_email, subject: `Thread ${shop.next()}`, messages, labels: [label] }
   const { email_thread: row } = await send(shop, 'PUT', `/mail/email-threads/${legacy_thread_id}`, sent)
@@ -140,22 +140,22 @@ async function putThread(shop: Shop, choice: Choice): Promise<void> {
   addChange(shop.model, 'email_threads', thread, !known)
 }
 
-async function deleteThread(shop: Shop, choice: Choice): Promise<void> {
-  const thread = choice.pick([...shop.model.threads.values()].filter(isLive))
+async function deleteThread(shop: Shop, random: Random): Promise<void> {
+  const thread = random.pick([...shop.model.threads.values()].filter(isLive))
   const path = `/mail/email-threads/${thread.legacy_thread_id}?account_email=${thread.account_email}`
   const { email_thread: row } = await send(shop, 'DELETE', path)
   Object.assign(thread, { deleted: true, revision: thread.revision + 1, ...timesOf(row) })
   addChange(shop.model, 'email_threads', thread, false)
 }
 
-async function putContext(shop: Shop, choice: Choice): Promise<void> {
+async function putContext(shop: Shop, random: Random): Promise<void> {
   const { contexts } = shop.model
-  const known = choice.maybe([...contexts.values()])
+  const known = maybe([...contexts.values()], random)
   const legacy_thread_id = known?.legacy_thread_id ?? `n${shop.next()}`
   const some = <T extends { id: number }>(rows: T[]) => rows.slice(0, 3).map(({ id }) => id)
-  const clients = [...some(liveClients(shop)), choice.pick(liveClients(shop)).id].filter(() => choice.oneIn(2))
-  const orders = [...some(liveOrders(shop)), choice.pick(liveOrders(shop)).id]
-  const client_id = choice.maybe(some(liveClients(shop))) ?? null
+  const clients = [...some(liveClients(shop)), random.pick(liveClients(shop)).id].filter(() => oneIn(2, random))
+  const orders = [...some(liveOrders(shop)), random.pick(liveOrders(shop)).id]
+  const client_id = maybe(some(liveClients(shop)), random) ?? null
   const elements = (ids: number[]) => ids.map((id) => ({ id }))
   const body = { client_id, clients_data: elements(clients), orders_data: elements(orders) }
   await send(shop, 'PUT', `/mail/threads/${legacy_thread_id}`, body)
@@ -163,14 +163,14 @@ async function putContext(shop: Shop, choice: Choice): Promise<void> {
   contexts.set(legacy_thread_id, { thread_id, legacy_thread_id, client_id, clients, orders })
 }
 
-async function deleteContext(shop: Shop, choice: Choice): Promise<void> {
-  const legacyId = choice.maybe([...shop.model.contexts.keys()], 1)
+async function deleteContext(shop: Shop, random: Random): Promise<void> {
+  const legacyId = maybe([...shop.model.contexts.keys()], random, 1)
   if (legacyId === undefined) return
   await send(shop, 'DELETE', `/mail/threads/${legacyId}`)
   shop.model.contexts.delete(legacyId)
 }
 
-export const WRITES: Partial<Record<Kind, (shop: Shop, choice: Choice) => Promise<void>>> = {
+export const WRITES: Partial<Record<Kind, (shop: Shop, random: Random) => Promise<void>>> = {
   createClient,
   changeClient,
   deleteOrRestoreClient,
