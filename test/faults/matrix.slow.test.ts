@@ -49,7 +49,6 @@ interface Sent {
   refused?: number
   /** The `DB.batch` that looks for the refused operations, and is repeated. */
   looks?: number
-  /** The caller's token is unknown. */
   isStranger?: true
 }
 

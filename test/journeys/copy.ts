@@ -11,7 +11,6 @@ export interface Copy {
   cursor: string
 }
 
-/** Copies a company from nothing. */
 export async function copyAll(api: ApiClient): Promise<Copy> {
   // Before the lists, so that no change falls between them and the feed.
   const cursor = await api.changes.latestCursor({ types: TYPES })

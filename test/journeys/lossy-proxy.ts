@@ -17,9 +17,7 @@ interface Window {
 
 export interface LossyProxy {
   url: string
-  /** How many requests had each fate. */
   fates: Record<Fate, number>
-  /** How many responses had each status. */
   statuses: Record<number, number>
   /** The rate-limit windows of each token, from the `RateLimit` headers. */
   windows: Map<string, Window[]>

@@ -16,7 +16,6 @@ export interface Journal {
   created: { clients: string[]; orders: string[] }
   /** Upserts: a repeated PUT is carried out twice, with the same result. */
   upserted: Set<string>
-  /** How many changes were refused, by status. */
   refused: Record<number, number>
 }
 
@@ -24,7 +23,6 @@ export function emptyJournal(): Journal {
   return { changes: new Map(), created: { clients: [], orders: [] }, upserted: new Set(), refused: {} }
 }
 
-/** One user or system that changes the company. */
 export interface Actor {
   name: string
   api: ApiClient
