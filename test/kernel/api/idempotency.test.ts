@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import {
   type ApiResponse,
   call,
+  expect200,
   issuesOf,
   mintCompany,
   mintToken,
@@ -33,7 +34,11 @@ async function createOrder(): Promise<number> {
   return (await company.call('POST', '/orders', { title: 'Order', client_id: clientId })).body.project.id
 }
 
-/** How many rows of the company a table has. */
+async function createPayment(): Promise<string> {
+  const path = `/orders/${await createOrder()}/payments`
+  return `${path}/${(await company.call('POST', path, { amount: 1 })).body.payment.id}`
+}
+
 async function count(table: string): Promise<number> {
   const [row] = await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, company.id)
   return row?.count ?? 0
@@ -66,6 +71,7 @@ const WRITES: [name: string, status: number, make: () => Promise<Write>][] = [
   ['creation of an order', 200, async () => ['POST', '/orders', { title: 'A', client_id: clientId }]],
   ['creation of an order with its lists', 200, async () => ['POST', '/orders', WHOLE_ORDER]],
   ['creation of a payment', 200, async () => ['POST', `/orders/${await createOrder()}/payments`, { amount: 1 }]],
+  ['deletion of a payment', 200, async () => ['DELETE', await createPayment()]],
   ['creation of an order of an unknown client', 400, async () => ['POST', '/orders', { title: 'A', client_id: 1 }]],
   ['update of an order', 200, async () => ['PATCH', `/orders/${await createOrder()}`, { discount_amount: 5 }]],
   ['update to an unknown status', 400, async () => ['PATCH', `/orders/${await createOrder()}`, { status_id: 1 }]],
@@ -161,9 +167,8 @@ describe('a key', () => {
     const key = keyed(freshKey())
     const body = { company_name: 'A' }
     const first = await company.call('POST', '/clients', body, key)
-    const other = await call(await mintToken(company.id), 'POST', '/clients', { company_name: 'B' }, key)
-    expect(other.status).toBe(200)
-    expect(other.body.client.id).not.toBe(first.body.client.id)
+    const other = expect200(await call(await mintToken(company.id), 'POST', '/clients', { company_name: 'B' }, key))
+    expect(other.client.id).not.toBe(first.body.client.id)
     const stranger = await (await mintCompany()).call('POST', '/clients', body, key)
     expect(isReplayed(stranger)).toBe(false)
   })

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
+import { expect200, mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 
 const HIGHEST_OF_SEED = 2 ** 48
@@ -12,14 +12,11 @@ async function mintNew(): Promise<TestCompany> {
 }
 
 async function createClient(company: TestCompany, name = 'Client'): Promise<number> {
-  const { status, body } = await company.call('POST', '/clients', { company_name: name })
-  expect(status).toBe(200)
-  return body.client.id
+  return expect200(await company.call('POST', '/clients', { company_name: name })).client.id
 }
 
 async function createOrder(company: TestCompany, clientId: number, title = 'Order') {
-  const { status, body } = await company.call('POST', '/orders', { title, client_id: clientId })
-  expect(status).toBe(200)
+  const body = expect200(await company.call('POST', '/orders', { title, client_id: clientId }))
   return { order: body.project.id, invoice: body.invoice.id, number: body.invoice.number }
 }
 
@@ -61,22 +58,28 @@ it('ids go on above the highest that a seed brought, also above the highest that
   expect(found.body.data.map(({ id }: { id: number }) => id)).toEqual([next])
 })
 
-it('ids are never given out twice to creations at the same time', async () => {
+it('ids and numbers of invoices are given out once, without gaps, to creations at the same time, of which some fail', async () => {
   const companies = [await mintNew(), await mintNew()]
   for (const company of companies) await createClient(company)
   const made = await Promise.all(
-    Array.from({ length: 40 }, async (_, index) => {
+    Array.from({ length: 60 }, async (_, index) => {
       const company = companies[index % 2] as TestCompany
       if (index % 4 < 2) return [company.id, 'client', await createClient(company)]
-      const { order, invoice } = await createOrder(company, 1)
-      expect(order).toBe(invoice)
-      return [company.id, 'order', order]
+      if (index % 3 > 0) return [company.id, 'order', await createOrder(company, 1)]
+      return [company.id, 'refusal', (await company.call('POST', '/orders', { title: 'a', client_id: 999_999 })).status]
     }),
   )
   for (const { id: companyId } of companies) {
-    for (const [what, first] of Object.entries({ client: 2, order: 1 })) {
-      const ids = made.filter(([id, kind]) => id === companyId && kind === what).map(([, , id]) => Number(id))
-      expect(ids.sort((a, b) => a - b)).toEqual(Array.from({ length: 10 }, (_, index) => first + index))
-    }
+    const madeOf = (what: string) =>
+      made.filter(([id, kind]) => id === companyId && kind === what).map((each) => each[2])
+    const from = (first: number, { length }: unknown[]) => Array.from({ length }, (_, index) => first + index)
+    const clients = madeOf('client').map(Number)
+    expect(clients.sort((a, b) => a - b)).toEqual(from(2, clients))
+    const orders = madeOf('order') as Awaited<ReturnType<typeof createOrder>>[]
+    const expected = from(1, orders).map((id) => ({ order: id, invoice: id, number: `${1000 + id}` }))
+    expect(orders.sort((a, b) => a.order - b.order)).toEqual(expected)
+    expect(madeOf('refusal')).toEqual(Array(5).fill(400))
+    const rows = await sql('SELECT id, project_id FROM invoices WHERE company_id = ? ORDER BY id', companyId)
+    expect(rows).toEqual(expected.map(({ order }) => ({ id: order, project_id: order })))
   }
 })

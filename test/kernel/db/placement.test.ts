@@ -6,7 +6,7 @@ import { databaseFor } from '../../../src/kernel/db/placement.ts'
 import { partsOf } from '../../operation/admin/import-support.ts'
 import { sessionsOf } from '../../operation/copies/moves/support.ts'
 import { adminCall, adminCallWith } from '../../support/admin.ts'
-import { call, type Home, mintCompany, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
+import { call, expect200, type Home, mintCompany, request, send, sqlIn, type TestCompany } from '../../support/app.ts'
 import { ADMIT, hopsOf } from '../../support/hops.ts'
 import { logLines } from '../../support/log.ts'
 import { insert } from '../../support/rows.ts'
@@ -32,8 +32,7 @@ const unguard = (home: Home, companyId: number) =>
 
 describe('a company in another database', () => {
   it('has its data there, and nothing of it in the directory', async () => {
-    const { status, body } = await there.call('POST', '/clients', client)
-    expect(status).toBe(200)
+    const body = expect200(await there.call('POST', '/clients', client))
     expect(await clientsIn('DB_TWO', there.id)).toEqual([{ id: body.client.id }])
     expect(await clientsIn('DB', there.id)).toEqual([])
   })
@@ -75,8 +74,7 @@ describe('a database that fails', () => {
   })
 
   it('leaves out none of its companies in the list of all', async () => {
-    const { status, body } = await adminCallWith(failing, 'GET', '/companies?per_page=100')
-    expect(status).toBe(200)
+    const body = expect200(await adminCallWith(failing, 'GET', '/companies?per_page=100'))
     expect(body.data.length).toBeGreaterThan(1)
   })
 })

@@ -161,15 +161,8 @@ it.each([
   expect(seen.bookmarks.at(-1) === page.headers.get('x-bookmark')).toBe(isRemembered)
 })
 
-it.each([
-  '',
-  'x',
-  'first-unconstrained',
-  'first-primary',
-  '00000000-00000000-00000000',
-  "'; DROP TABLE clients",
-  'f'.repeat(400),
-])('that is not well-formed is ignored: %s', async (mark) => {
+const MALFORMED = ['', 'x', 'first-unconstrained', 'first-primary', '00000000-00000000-00000000', 'f'.repeat(400)]
+it.each([...MALFORMED, "'; DROP TABLE clients"])('that is not well-formed is ignored: %s', async (mark) => {
   const { token } = await mintCompany()
   const { seen, get } = guarded()
   expect((await get(token, { 'x-bookmark': mark })).status).toBe(200)

@@ -33,32 +33,24 @@ describe('a body', () => {
     async (body) => expectMalformed(await post(body)),
   )
 
-  it.each([
-    'text/plain',
-    'application/x-www-form-urlencoded',
-    'application/jsonp',
-    'application/json2; charset=utf-8',
-    'application/merge-patch+json',
-    'text/json',
-    'application/json,text/plain',
-    'multipart/form-data; boundary=x',
-  ])('of the media type %s returns 415', async (type) => {
-    const response = await post('{"company_name":"a"}', { 'content-type': type })
-    expect([response.status, response.body.error.code]).toEqual([415, 'invalid_request'])
-    expect(response.headers.has('accept-encoding')).toBe(false)
-  })
+  const OTHER = ['text/plain', 'application/x-www-form-urlencoded', 'text/json', 'multipart/form-data; boundary=x']
+  const ALIKE = ['jsonp', 'json2; charset=utf-8', 'merge-patch+json', 'json,text/plain']
+  it.each([...OTHER, ...ALIKE.map((subtype) => `application/${subtype}`)])(
+    'of the media type %s returns 415',
+    async (type) => {
+      const response = await post('{"company_name":"a"}', { 'content-type': type })
+      expect([response.status, response.body.error.code]).toEqual([415, 'invalid_request'])
+      expect(response.headers.has('accept-encoding')).toBe(false)
+    },
+  )
 
   it('without a media type returns 415', async () => {
     const bytes = new TextEncoder().encode('{"company_name":"a"}')
     expect((await post(bytes, {})).status).toBe(415)
   })
 
-  it.each([
-    'application/json',
-    'application/json; charset=utf-8',
-    'Application/JSON;charset=UTF-8',
-    'application/json ;x=y',
-  ])('of the media type %s is read', async (type) => {
+  const JSON_TYPES = ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8']
+  it.each([...JSON_TYPES, 'application/json ;x=y'])('of the media type %s is read', async (type) => {
     const response = await post('{"company_name":"Ünï"}', { 'content-type': type })
     expect(response).toMatchObject({ status: 200, body: { client: { company_name: 'Ünï' } } })
   })

@@ -7,7 +7,6 @@ import { type ApiResponse, call, mintCompany } from '../../support/app.ts'
 
 const company = await mintCompany()
 
-/** The issues of a 400, as `path message`. */
 async function issuesOf(method: string, path: string, body?: unknown): Promise<string[]> {
   const { status, body: sent } = await company.call(method, path, body)
   expect(status).toBe(400)

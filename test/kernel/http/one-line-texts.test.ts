@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createClient } from '../../../src/resources/clients/contract.ts'
-import { mintCompany } from '../../support/app.ts'
+import { expect200, mintCompany } from '../../support/app.ts'
 
 const company = await mintCompany()
 const clientId: number = (await company.call('POST', '/clients', { company_name: 'Acme' })).body.client.id
@@ -53,8 +53,7 @@ describe('a text of one line', () => {
 
   it.each(LINES)('%s /%s stores any other character in %s', async (method, resource, field) => {
     const text = '\u00a0Ünï e\u0301 株式会社 🧵\u2028 "x": \\ \u200d\u00ad\ufeff '
-    const { status, body } = await write(method, resource, { [field]: text })
-    expect(status).toBe(200)
+    const body = expect200(await write(method, resource, { [field]: text }))
     const stored = { ...body.client, ...body.project, ...(field === 'tax_exempt_reason' && body.invoice) }
     expect(stored[field]).toBe(AS_SENT.includes(field) ? text : text.trim())
   })

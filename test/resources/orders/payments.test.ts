@@ -143,15 +143,6 @@ describe('DELETE /orders/{id}/payments/{payment_id}', () => {
     expect((await remove(project.id, payment.id)).status).toBe(404)
   })
 
-  it('repeats its response to a key', async () => {
-    const { project } = await createBilled()
-    const { payment } = (await pay(project.id, { amount: 30 })).body
-    const headers = { 'idempotency-key': `remove-${payment.id}` }
-    const first = await remove(project.id, payment.id, headers)
-    const again = await remove(project.id, payment.id, headers)
-    expect([again.status, again.body]).toEqual([200, first.body])
-  })
-
   it('removes one of several at once only once', async () => {
     const { project } = await createOrder(shop)
     const { payment } = (await pay(project.id, { amount: 30 })).body
