@@ -12,8 +12,8 @@ export async function writesOfClients({ send }: Actor) {
   await send('PATCH', '/clients/c3%40x.example', { deleted: false })
   await send('PATCH', '/clients/2', { deleted: true })
   await send('PUT', '/clients/by-external-id/shop-2', { company_name: 'Put' })
-  await send('PUT', '/clients/by-external-id/shop-13', { company_name: 'Put' }, { 'if-none-match': '*' })
-  await send('PUT', '/clients/by-external-id/shop-13', { company_name: 'Put' }, { 'if-none-match': '*' })
+  for (let times = 0; times < 2; times++)
+    await send('PUT', '/clients/by-external-id/shop-13', { company_name: 'Put' }, { 'if-none-match': '*' })
   const stored = await send('GET', '/clients/1')
   await send('PATCH', '/clients/1', { last_name: 'B' }, { 'if-match': stored.headers.get('etag') ?? '' })
   await send('PATCH', '/clients/1', { last_name: 'C' }, { 'if-match': '"1"' })
@@ -60,12 +60,10 @@ export async function writesOfInvoices({ call, send, note, id, word }: Actor) {
   await send('POST', '/orders/11/payments', { amount: 1 })
   await send('POST', '/orders/3/payments', { amount: 1 })
   await send('PUT', '/orders/3/invoice-items', { items: [] })
-  await send('PATCH', '/orders/1/payments/1', { note: 'Changed' })
-  await send('PATCH', '/orders/1/payments/11', { note: 'Changed' })
-  await send('DELETE', '/orders/3/payments/3')
-  await send('DELETE', '/orders/1/payments/1')
-  await send('DELETE', '/orders/2/payments/11')
-  await send('DELETE', '/orders/11/payments/11')
+  for (const id of [1, 11]) await send('PATCH', `/orders/1/payments/${id}`, { note: 'Changed' })
+  for (const path of ['3/payments/3', '1/payments/1', '2/payments/11', '11/payments/11']) {
+    await send('DELETE', `/orders/${path}`)
+  }
   const operations = [
     { method: 'PATCH', path: '/clients/1', body: { last_name: 'D' } },
     { method: 'PATCH', path: '/clients/11', body: { last_name: 'D' } },
@@ -106,9 +104,7 @@ export async function mail({ send }: Actor) {
   await send('PUT', '/mail/email-threads/mail-3', thread(NOISE))
   await send('PUT', '/mail/email-threads/mail-3', thread(OTHER_NOISE))
   await send('GET', path('mail-3'))
-  await send('DELETE', path('mail-1'))
-  await send('DELETE', path('mail-1'))
-  await send('DELETE', path('mail-12'))
+  for (const id of ['mail-1', 'mail-1', 'mail-12']) await send('DELETE', path(id))
   const own = { client_id: 1, client_data: { id: 1 }, orders_data: [{ id: 1 }], selected_order_id: 1 }
   await send('PUT', '/mail/threads/thread-1', own)
   await send('PUT', '/mail/threads/thread-1', { client_id: 11 })
@@ -117,7 +113,5 @@ export async function mail({ send }: Actor) {
   await send('PUT', '/mail/threads/thread-11', { client_id: 1, thread_id: 'context-11' })
   await send('PUT', '/mail/threads/thread-new', { client_id: 1, thread_id: 'context-3' })
   await send('PUT', '/mail/threads/thread-2', { client_id: 2 })
-  await send('DELETE', '/mail/threads/thread-2')
-  await send('DELETE', '/mail/threads/thread-9')
-  await send('DELETE', '/mail/threads/thread-12')
+  for (const id of [2, 9, 12]) await send('DELETE', `/mail/threads/thread-${id}`)
 }
