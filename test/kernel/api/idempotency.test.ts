@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest'
 import {
   type ApiResponse,
   call,
-  expect200,
   issuesOf,
   mintCompany,
   mintToken,
@@ -30,19 +29,15 @@ async function createClient(fields: object = {}): Promise<number> {
   return (await company.call('POST', '/clients', { company_name: 'Client', ...fields })).body.client.id
 }
 
-async function createOrder(): Promise<number> {
-  return (await company.call('POST', '/orders', { title: 'Order', client_id: clientId })).body.project.id
-}
+const createOrder = async (): Promise<number> =>
+  (await company.call('POST', '/orders', { title: 'Order', client_id: clientId })).body.project.id
 
 async function createPayment(): Promise<string> {
   const path = `/orders/${await createOrder()}/payments`
   return `${path}/${(await company.call('POST', path, { amount: 1 })).body.payment.id}`
 }
 
-async function count(table: string): Promise<number> {
-  const [row] = await sql<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE company_id = ?`, company.id)
-  return row?.count ?? 0
-}
+const count = async (table: string) => (await sql(`SELECT 1 FROM ${table} WHERE company_id = ?`, company.id)).length
 
 const TABLES = 'clients orders invoices invoice_items payments changes audit_log accounting_outbox'.split(' ')
 const COUNTS = TABLES.map((table) => `(SELECT count(*) FROM ${table} WHERE company_id = ?1) AS ${table}`)
@@ -167,8 +162,8 @@ describe('a key', () => {
     const key = keyed(freshKey())
     const body = { company_name: 'A' }
     const first = await company.call('POST', '/clients', body, key)
-    const other = expect200(await call(await mintToken(company.id), 'POST', '/clients', { company_name: 'B' }, key))
-    expect(other.client.id).not.toBe(first.body.client.id)
+    const other = await call(await mintToken(company.id), 'POST', '/clients', { company_name: 'B' }, key)
+    expect([other.status, other.body.client?.id === first.body.client.id]).toEqual([200, false])
     const stranger = await (await mintCompany()).call('POST', '/clients', body, key)
     expect(isReplayed(stranger)).toBe(false)
   })
