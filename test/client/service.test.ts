@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { type ApiClient, type PullState, type PushResult, syncAttachments } from '../../src/client/index.ts'
 import { mintCompany, sql, type TestCompany } from '../support/app.ts'
 import { stopTime } from '../support/time.ts'
-import { fetchService, loseAllButEvery, openClient } from './service.ts'
+import { fetchService, loseAllButEvery, openClient } from './support.ts'
 
 /* The client against the service itself. */
 

@@ -1,19 +1,20 @@
 import { describe, expect, it } from 'vitest'
-import type { Attachment, Message } from '../../src/client/index.ts'
-import { MAX_FILE_BYTES, syncAttachments } from '../../src/client/index.ts'
-import { type Crm, listLines, openCrm } from './support.ts'
+import { type Attachment, MAX_FILE_BYTES, type Message, syncAttachments } from '../../src/client/index.ts'
 import {
   bytesOf,
+  type Crm,
   context,
   FOLDER,
+  listLines,
   offline,
+  openCrm,
   openSynced,
   optionsFor,
   readEnd,
   readMessages,
   seed,
   sync,
-} from './thread.ts'
+} from './support.ts'
 
 describe('the failure of one attachment', () => {
   it('is reported, and the others are stored', async () => {

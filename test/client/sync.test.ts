@@ -1,19 +1,21 @@
 import { describe, expect, it } from 'vitest'
 import { listStorageKeys } from '../../src/client/attachments.ts'
 import type { Message, SyncProgress } from '../../src/client/index.ts'
-import { listLines, openCrm, THREAD_ID } from './support.ts'
 import {
   context,
   FOLDER,
+  listLines,
   messages,
   offline,
+  openCrm,
   openSynced,
   openThread,
   readEnd,
   readMessages,
   seed,
   sync,
-} from './thread.ts'
+  THREAD_ID,
+} from './support.ts'
 
 describe('a run', () => {
   it('stores every attachment with the order, then the whole thread with their keys', async () => {

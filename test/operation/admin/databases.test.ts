@@ -8,7 +8,7 @@ import { call, freshId, type Home, mintCompany, mintToken, sqlIn } from '../../s
 import { insert } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp } from '../copies/support.ts'
-import { partsOf } from './import-support.ts'
+import { partsOf } from './transfer-support.ts'
 
 const client = { company_name: 'Harbor Rowing Club', email: 'crew@harbor.example', phone: '555 0100' }
 const companiesIn = (home: Home, id: number) => sqlIn(home, 'SELECT name FROM companies WHERE id = ?', id)

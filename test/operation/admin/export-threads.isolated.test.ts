@@ -7,7 +7,7 @@ import { adminCall, adminCallWith } from '../../support/admin.ts'
 import { call, freshId, issuesOf, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { loseResponses } from '../../support/wrap-bindings.ts'
-import { exportOf, importInto, readAll, removeThreads } from './export-support.ts'
+import { exportOf, importInto, readAll, removeThreads } from './transfer-support.ts'
 
 describe('the email threads of an export', () => {
   it('leaves a thread alone that was written before it is imported', async () => {

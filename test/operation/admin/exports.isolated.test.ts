@@ -10,8 +10,7 @@ import { adminCall } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'
 import { SEEDED } from '../../support/tables.ts'
-import { exportOf, importInto, readAll, readPart, removeThreads } from './export-support.ts'
-import { loadSeed } from './import-support.ts'
+import { exportOf, importInto, loadSeed, readAll, readPart, removeThreads } from './transfer-support.ts'
 
 const TABLES = ['companies', ...SEEDED, 'thread_context_links', 'email_threads']
 

@@ -4,7 +4,7 @@ import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { ADMIN_TOKEN, adminCall, adminSend, credentialsOf } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { freshShop, load, loadSeed, readRows } from './import-support.ts'
+import { freshShop, load, loadSeed, readRows } from './transfer-support.ts'
 
 const ITEMS = [{ id: 1, title: 'Tee', quantity: 1, unit_price: 9.5 }]
 const PAYMENTS = [{ id: 1, amount: 3 }]

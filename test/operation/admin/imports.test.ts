@@ -9,7 +9,7 @@ import { smallShop } from '../../support/small-shop.ts'
 import { SEEDED } from '../../support/tables.ts'
 import { stopTime } from '../../support/time.ts'
 import { wrapBindings } from '../../support/wrap-bindings.ts'
-import { freshShop, largeShop, load, ORDERS, partsOf, pathOf, readRows, sendPart } from './import-support.ts'
+import { freshShop, largeShop, load, ORDERS, partsOf, pathOf, readRows, sendPart } from './transfer-support.ts'
 
 describe('the import of a seed file', () => {
   it('leaves settings of the company as they are where the file does not name them', async () => {

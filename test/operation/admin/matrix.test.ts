@@ -1,10 +1,19 @@
+import { validate } from '@cfworker/json-schema'
 import { describe, expect, it } from 'vitest'
 import { type Contract, ROLES } from '../../../src/kernel/api/contract.ts'
 import { adminRoutes } from '../../../src/operation/admin/routes.ts'
+import { describeAdminApi } from '../../../src/site/reference/document.ts'
 import examples from '../../../src/site/reference/examples.json'
-import { addMember, adminCall, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
-import { mintCompany } from '../../support/app.ts'
-import { adminContracts, documentationOf, exampleOf, nameOf } from '../../support/endpoints.ts'
+import { asObject, type Json, type JsonObject } from '../../../src/site/reference/json.ts'
+import { addMember, adminCall, adminCallWith, adminRequest, adminSend, startAccess } from '../../support/admin.ts'
+import { type ApiResponse, mintCompany } from '../../support/app.ts'
+import {
+  adminContracts,
+  documentationOf,
+  exampleOf,
+  nameOf,
+  publishedOfAdministration,
+} from '../../support/endpoints.ts'
 
 // What holds for every endpoint of the administration API: a new contract is taken in by itself.
 const all = adminContracts.map((contract): [string, Contract] => [nameOf(contract), contract])
@@ -83,3 +92,70 @@ it.each(Object.entries(DECIDED))('the role %s is needed where that was decided, 
 it('every contract has one route', () => {
   expect(adminRoutes.map(({ contract }) => nameOf(contract)).sort()).toEqual(adminContracts.map(nameOf).sort())
 })
+
+// What the administration sends and accepts is as its description says.
+const described: JsonObject = JSON.parse(JSON.stringify(describeAdminApi(publishedOfAdministration)))
+const components = asObject(described.components)
+const responses = asObject(components.responses)
+
+/** By the published schema of this name, but a member that it does not name is a problem too. */
+function problemsOf(body: Json, name = 'ErrorResponse'): unknown[] {
+  const closed = JSON.parse(
+    JSON.stringify(components.schemas).replaceAll('#/components/schemas/', '#/$defs/'),
+    (_key, value) => (value?.properties ? { ...value, additionalProperties: false } : value),
+  )
+  return validate(body, { ...closed[name], $defs: closed }, '2020-12').errors.map(({ error }) => error)
+}
+
+const owner = (method: string, path: string, body?: unknown) =>
+  access.callAs('owner@example.com', method, `/companies/${company.id}${path}`, body)
+
+const currency = `/companies/${company.id}/currency`
+const busy = { ADMIN_REQUESTS: { limit: async () => ({ success: false }) } }
+const CASES: [string, number, () => Promise<ApiResponse>][] = [
+  ['InvalidRequest', 400, () => owner('PUT', '/members/x@example.com', { role: 'king' })],
+  ['Unauthenticated', 401, () => adminSend(adminRequest('GET', '/me'))],
+  ['Forbidden', 403, () => access.callAs('developer@example.com', 'GET', `/companies/${company.id}/members`)],
+  ['NotFound', 404, () => owner('DELETE', '/members/nobody@example.com')],
+  ['Conflict', 409, () => owner('DELETE', '/members/owner@example.com')],
+  ['BodyTooLarge', 413, () => owner('PUT', '/members/x@example.com', { role: 'x'.repeat(1_048_577) })],
+  ['UnsupportedMediaType', 415, () => adminCall('PUT', currency, '{}', { 'content-type': 'text/plain' })],
+  ['RateLimited', 429, () => adminCallWith(busy, 'GET', '/me')],
+]
+
+it.each(CASES)('%s is sent as it is described', async (name, status, cause) => {
+  const response = asObject(responses[name])
+  const sent = await cause()
+  expect(sent.status).toBe(status)
+  expect(problemsOf(sent.body)).toEqual([])
+  const { example } = asObject(asObject(response.content)['application/json'])
+  expect(problemsOf(example ?? null)).toEqual([])
+  const { details, message } = sent.body.error
+  const shown = asObject(asObject(example).error)
+  expect(Object.keys(asObject(shown.details)).sort()).toEqual(Object.keys(details).sort())
+  if (['Conflict', 'RateLimited'].includes(name)) expect(shown.message).toBe(message)
+  // A JSON document has no parts for a fragment to lead to.
+  expect(details.documentation_url).toBe('https://api.test/admin/v1/openapi.json')
+
+  const headers = asObject(response.headers)
+  const always = Object.keys(headers).filter((header) => header !== 'Accept-Encoding')
+  expect(always).toEqual(expect.arrayContaining(['X-Request-Id']))
+  for (const header of always) expect([header, sent.headers.has(header)]).toEqual([header, true])
+})
+
+it('the description says when stored credentials do not stay, and names nothing of the integration API that this one lacks', () => {
+  const text = JSON.stringify(described)
+  expect(text).toContain('another host')
+  const absent = ['Idempotency-Key', 'RateLimit-Policy', 'payments_limit', '"storage_quota"', '300 requests']
+  expect(absent.filter((each) => text.includes(each))).toEqual([])
+})
+
+it.each(adminContracts.filter(({ body }) => body).map((contract) => [nameOf(contract), contract] as const))(
+  'an empty body of %s is described as valid where it is accepted',
+  (_, { method, path, body }) => {
+    const { requestBody } = asObject(asObject(asObject(described.paths)[path])[method.toLowerCase()])
+    const { schema } = asObject(asObject(asObject(requestBody).content)['application/json'])
+    const name = String(asObject(schema).$ref).split('/').at(-1)
+    expect(problemsOf({}, name).length === 0).toBe(body?.safeParse({}).success)
+  },
+)

@@ -4,7 +4,7 @@ import { adminCall, adminCallWith, credentialsOf, unlimited } from '../../suppor
 import { call, freshId, mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
 import { loseResponses, wrapBindings } from '../../support/wrap-bindings.ts'
 import { move } from '../copies/moves/support.ts'
-import { loadSeed, partsOf } from './import-support.ts'
+import { loadSeed, partsOf } from './transfer-support.ts'
 
 /** The bindings of a request, before whose batch of this number another request is carried out. */
 function interruptedBy(other: () => Promise<{ status: number } | undefined>, number: number) {

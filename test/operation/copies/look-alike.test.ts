@@ -7,7 +7,7 @@ import { type Row, UNITS } from '../../../src/operation/copies/tables.ts'
 import { putPage } from '../../../src/operation/copies/write-queries.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { freshId, sql } from '../../support/app.ts'
-import { loadSeed } from '../admin/import-support.ts'
+import { loadSeed } from '../admin/transfer-support.ts'
 
 /*
  * Copies write into a company's database beside a company with rows of the same ids, versions and texts.

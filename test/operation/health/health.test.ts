@@ -1,10 +1,11 @@
-import { env } from 'cloudflare:workers'
+import { env, exports } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import type { Env } from '../../../src/env.ts'
 import wrangler from '../../../wrangler.toml?raw'
-import { type ApiResponse, mintCompany, send } from '../../support/app.ts'
-import { logLines } from '../../support/log.ts'
+import { type ApiResponse, bodyOf, mintCompany, mintToken, request, send } from '../../support/app.ts'
+import { linesOf, logLines } from '../../support/log.ts'
+import { meterBindings } from '../../support/meter.ts'
 import { holdTimers } from '../../support/time.ts'
 import { breakCalls, watchCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 
@@ -159,4 +160,95 @@ it('GET /health/live returns 200 without reaching anything', async () => {
   const { status, body } = await get('/health/live', watched)
   expect([status, body]).toEqual([200, { status: 'ok' }])
   expect(calls).toEqual([])
+})
+
+const { token } = await mintCompany({ home: 'DB' })
+
+/** Sends a request whose database fails as `thrown` says; `counted` has the calls of the counter. */
+async function fail(thrown: Error | null, counter = async () => new Response(), sent = token) {
+  const bindings = wrapBindings(env, (name, work) => (name === 'DB.batch' && thrown ? Promise.reject(thrown) : work()))
+  const counted: [string, RequestInit][] = []
+  const work: Promise<unknown>[] = []
+  const context = {
+    waitUntil: (promise: Promise<unknown>) => void work.push(promise),
+    passThroughOnException: () => undefined,
+    props: {},
+    exports: {
+      FailureCounter: {
+        fetch: (...input: [string, RequestInit]) => {
+          counted.push(input)
+          return counter()
+        },
+      },
+    },
+  }
+  const response = await bodyOf(await app.fetch(request(sent, 'GET', '/clients'), bindings, context))
+  return { response, counted, work: await Promise.allSettled(work) }
+}
+
+describe('a failure', () => {
+  it('is counted by the platform, under the id of the request, and returned in the error shape', async () => {
+    const { response, counted } = await fail(new Error('hunter2'))
+    const id = response.headers.get('x-request-id')
+    expect(response).toMatchObject({ status: 500, body: { error: { code: 'internal_error' } } })
+    expect(counted).toEqual([['https://failure.internal/', { headers: { 'x-request-id': id } }]])
+  })
+
+  it('is one only where the response is a 500', async () => {
+    expect(await fail(null)).toMatchObject({ response: { status: 200 }, counted: [] })
+    expect(await fail(null, undefined, 'unknown')).toMatchObject({ response: { status: 401 }, counted: [] })
+  })
+
+  it('changes neither the response nor the work after it when it cannot be counted', async () => {
+    const { response, work } = await fail(new Error('hunter2'), () => Promise.reject(new Error('x')))
+    expect(response.status).toBe(500)
+    expect(work.map(({ status }) => status)).not.toContain('rejected')
+  })
+})
+
+it('throws nothing but the id of the request', async () => {
+  const call = exports.FailureCounter.fetch('https://failure.internal/', { headers: { 'x-request-id': 'r-1' } })
+  await expect(call).rejects.toMatchObject({ name: 'InternalError', message: 'of request r-1' })
+})
+
+const company = await mintCompany()
+await company.call('POST', '/clients', { company_name: 'Acme' })
+
+async function lineOf(sent: Request, bindings = env) {
+  const { headers } = await send(sent, { env: bindings })
+  return linesOf(headers.get('x-request-id')).find(({ event }) => event === 'request')
+}
+
+it('has the rows that the request read and wrote and its database time', async () => {
+  const meter = meterBindings(env)
+  const token = await mintToken(company.id)
+  const line = await lineOf(request(token, 'GET', '/clients'), meter.env)
+  // The last use is written after the response, one row of the table and none of an index.
+  const { rowsRead, rowsWritten } = meter.take()
+  expect(line?.rows_read).toBeGreaterThanOrEqual(3)
+  expect(line?.rows_read).toBeLessThanOrEqual(rowsRead)
+  expect(line).toMatchObject({ rows_written: 0, database_ms: expect.any(Number), slow_statements: 0 })
+  expect(rowsWritten).toBeLessThanOrEqual(1)
+
+  const warm = await lineOf(request(token, 'POST', '/clients', { company_name: 'Box' }), meter.env)
+  expect(warm).toMatchObject({ rows_read: expect.any(Number), rows_written: meter.take().rowsWritten })
+  expect(warm?.rows_written).toBeGreaterThan(0)
+})
+
+it('has the region that served the database, whether it was the primary, and the colo of the request', async () => {
+  const remote = wrapBindings(env, async (name, work) => {
+    const results = await work()
+    if (name !== 'DB.batch' || !Array.isArray(results)) return results
+    const served = { duration: 1.234, served_by_region: 'WEUR', served_by_primary: false }
+    return results.map((result) => ({ ...result, meta: { ...result.meta, ...served } }))
+  })
+  const sent = new Request(request(company.token, 'GET', '/clients?per_page=1'), { cf: { colo: 'AMS' } })
+  const line = await lineOf(sent, remote)
+  expect(line).toMatchObject({ served_by_region: 'WEUR', served_by_primary: false, colo: 'AMS' })
+  expect(Number(line?.database_ms) % 1.23).toBeLessThan(0.1)
+})
+
+it('has zeros for a request that reaches no database', async () => {
+  const none = { rows_read: 0, rows_written: 0, database_ms: 0 }
+  expect(await lineOf(request(null, 'GET', '/clients'))).toMatchObject(none)
 })
