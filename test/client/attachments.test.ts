@@ -260,9 +260,7 @@ function carryOut(messages: Message[], storedMessages: Message[], files: OrderFi
 }
 
 /** `upload`, or the status of the outcome without an upload. */
-function actionOf(plan: Plan | undefined): string | undefined {
-  return plan && 'fileName' in plan ? 'upload' : plan?.outcome.status
-}
+const actionOf = (plan: Plan | undefined) => (plan && 'fileName' in plan ? 'upload' : plan?.outcome.status)
 
 function keysOf(messages: Message[]) {
   return messages.flatMap((each) => each.attachments ?? []).map((attachment) => attachment.storage_key)

@@ -141,18 +141,14 @@ export function optionsFor(more: Partial<SyncOptions> = {}): SyncOptions {
 export const sync = (crm: Pick<Crm, 'api'>, more: Partial<SyncOptions> = {}) =>
   syncAttachments(crm.api, optionsFor(more))
 
-export function bytesOf(message: Message, attachment: Attachment): string {
-  return `${message.id} ${attachment.filename}`
-}
+export const bytesOf = (message: Message, attachment: Attachment) => `${message.id} ${attachment.filename}`
 
 export async function readEnd(crm: Crm) {
   const { state } = await crm.look()
   return { threads: state.threads, files: state.files }
 }
 
-export async function openThread(crm: Crm) {
-  return (await readEnd(crm)).threads[`${MAILBOX} ${THREAD_ID}`]
-}
+export const openThread = async (crm: Crm) => (await readEnd(crm)).threads[`${MAILBOX} ${THREAD_ID}`]
 
 export async function readMessages(crm: Crm): Promise<Message[]> {
   const { emailThread } = await crm.client().mail.getEmailThread(THREAD_ID, { account_email: MAILBOX })

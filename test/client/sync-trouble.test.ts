@@ -167,6 +167,4 @@ async function readContents(crm: Crm) {
 }
 
 /** An empty blob that reports this size. */
-function sized(size: number): Blob {
-  return Object.defineProperty(new Blob([]), 'size', { value: size })
-}
+const sized = (size: number) => Object.defineProperty(new Blob([]), 'size', { value: size })

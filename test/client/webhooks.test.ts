@@ -88,9 +88,7 @@ function sign({ body = BODY, secondsAgo = 0 } = {}): Record<string, string> {
   return { 'webhook-id': 'msg_1', 'webhook-timestamp': String(sentAt), 'webhook-signature': `v1,${signature}` }
 }
 
-function signature(headers: Record<string, string>): string | undefined {
-  return headers['webhook-signature']
-}
+const signature = (headers: Record<string, string>) => headers['webhook-signature']
 
 function upperCase(headers: Record<string, string>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toUpperCase(), value]))

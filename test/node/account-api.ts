@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { DatabaseSync } from 'node:sqlite'
 import { text } from 'node:stream/consumers'
 import { unstable_splitSqlQuery } from 'wrangler'
-import { listen } from './listen.ts'
+import { listen } from './servers.ts'
 
 /*
  * A stand-in of the account API of Cloudflare (https://developers.cloudflare.com/api/), as far as `npm run setup` and

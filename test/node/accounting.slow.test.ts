@@ -4,7 +4,7 @@ import { look, spoil } from '../../src/simulators/steer.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { expectRefused, freshState, outputOf, runCommand, runSql, servedState, writeSeed } from './cli-support.ts'
 import { ask, type DevServer, serveState } from './dev-server.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { chooseFreePort } from './servers.ts'
 
 const REALM = '7007'
 

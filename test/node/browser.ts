@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import axe from 'axe-core'
 import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
-import { type RunningDev, startDev } from './start-dev.ts'
+import { type RunningDev, startDev } from './servers.ts'
 
 export const CHROMIUM = process.env.CHROMIUM_PATH ?? '/usr/bin/chromium'
 const PROBE = join(import.meta.dirname, 'page-probe.js')
@@ -121,9 +121,7 @@ export async function listPale(page: Page): Promise<string[]> {
 }
 
 /** What the page's Content-Security-Policy has refused. */
-export function readViolations(page: Page): Promise<string[]> {
-  return page.evaluate('probe.violations')
-}
+export const readViolations = (page: Page): Promise<string[]> => page.evaluate('probe.violations')
 
 interface Finding {
   id: string

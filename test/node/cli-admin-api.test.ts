@@ -4,7 +4,7 @@ import * as z from 'zod/mini'
 import { openAdminApi } from '../../src/cli/admin-api.ts'
 import { contractsOf } from '../../src/kernel/api/contract.ts'
 import { serve } from './cli-support.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { chooseFreePort } from './servers.ts'
 
 const define = contractsOf('X', null)
 const read = define('x', 'GET /companies/{company_id}/things/{name}', { response: z.object({ id: z.number() }) })

@@ -2,7 +2,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { smallShop } from '../support/small-shop.ts'
-import { ADMIN_TOKEN, type Name, openService, type Service } from '../tools/moves/two-databases.ts'
+import { ADMIN_TOKEN, type Name, openService, type Service } from '../tools/moves/service.ts'
 import { makeStateFolder, outputOf, runCommand } from './cli-support.ts'
 
 let service: Service

@@ -6,9 +6,11 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { decryptCredentials } from '../../src/kernel/db/credentials.ts'
 import { smallShop } from '../support/small-shop.ts'
+import { send } from '../tools/harness/http.ts'
+import { killProcess, listDescendants, listProcesses } from '../tools/harness/processes.ts'
 import { freshState, outputOf, runSql, writeSeed } from './cli-support.ts'
-import { ask, killProcess, listDescendants, listProcesses, serveState } from './dev-server.ts'
-import { chooseFreePort, startCommand } from './start-dev.ts'
+import { ask, serveState } from './dev-server.ts'
+import { chooseFreePort, startCommand } from './servers.ts'
 
 /** Starts a `dev` that should fail. If it serves, it ends with the test. */
 function tryDev(...args: string[]) {
@@ -125,7 +127,7 @@ describe('npm run dev', () => {
     expect(await again.stop('SIGINT')).toBe(0)
   })
 
-  const startDev = `import('./test/node/start-dev.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
+  const startDev = `import('./test/node/servers.ts').then((module) => module.startDev(JSON.parse(process.argv[1])))`
 
   it.each<[string, NodeJS.Signals, (port: number, state: string) => string[]]>([
     [
@@ -186,4 +188,41 @@ describe('npm run dev', () => {
     expect(outcome.stderr).toContain(message)
     expect(outcome.stderr.trimEnd().split('\n')).toHaveLength(1)
   })
+})
+
+/** Sends what is given and nothing more, and decodes nothing. */
+async function sendRaw(url: string, method: string, headers: Record<string, string>, body?: object) {
+  const { pathname: path } = new URL(url)
+  const json: Record<string, string> = body ? { 'content-type': 'application/json' } : {}
+  const wire = { method, path, headers: { ...headers, ...json }, body: body ? JSON.stringify(body) : null }
+  const response = await send(url, wire)
+  return { status: response.status, headers: response.headers, bytes: await response.bytes() }
+}
+
+it('serves the same bytes with a strong tag of the version to every Accept-Encoding', async () => {
+  const { url, token } = await serveState(await freshState())
+  const authorization = `Bearer ${token}`
+  for (const [path, change] of [
+    ['clients/17', { phone: '1' }],
+    ['orders/44', { title: 'Renamed' }],
+  ] as const) {
+    const address = `${url}/api/v1/${path}`
+    const plain = await sendRaw(address, 'GET', { authorization })
+    for (const coding of ['gzip', 'gzip, br', 'br', '*']) {
+      const headers = { authorization, 'accept-encoding': coding }
+      const { status, headers: received, bytes } = await sendRaw(address, 'GET', headers)
+      expect([status, received.get('etag'), bytes]).toEqual([200, plain.headers.get('etag'), plain.bytes])
+      expect(received.get('etag')).toMatch(/^"\d+-[0-9a-f]{16}"$/)
+      const known = await sendRaw(address, 'GET', { ...headers, 'if-none-match': `W/${received.get('etag')}` })
+      expect([known.status, known.headers.get('etag')]).toEqual([304, received.get('etag')])
+    }
+    const headers = { authorization, 'accept-encoding': 'gzip, br', 'if-match': plain.headers.get('etag') ?? '' }
+    const changed = await sendRaw(address, 'PATCH', headers, change)
+    expect([changed.status, changed.headers.get('etag')]).toEqual([200, expect.stringMatching(/^"\d+"$/)])
+    expect(JSON.parse(new TextDecoder().decode(changed.bytes))).toBeTypeOf('object')
+    expect((await sendRaw(address, 'PATCH', headers, change)).status).toBe(412)
+  }
+  // What has no version is compressed still.
+  const list = await sendRaw(`${url}/api/v1/clients`, 'GET', { authorization, 'accept-encoding': 'gzip' })
+  expect(list.headers.get('content-encoding')).toBe('gzip')
 })

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { createRandom } from '../support/random.ts'
 import { freshState, outputOf, runCommand, runHere, runSql, servedState, writeSeed } from './cli-support.ts'
 import { serveState } from './dev-server.ts'
-import { startCommand } from './start-dev.ts'
+import { startCommand } from './servers.ts'
 
 const THREADS = 40
 const THREAD_BYTES = 500_000

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Claim, claimState, target } from '../../src/cli/target.ts'
 import { serve, temporaryFolder } from './cli-support.ts'
-import { chooseFreePort } from './start-dev.ts'
+import { chooseFreePort } from './servers.ts'
 
 afterEach(() => void vi.unstubAllEnvs())
 

@@ -11,12 +11,9 @@ import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { lookAlike } from '../support/look-alike-sql.ts'
 import { smallShop } from '../support/small-shop.ts'
 import { SEEDED } from '../support/tables.ts'
-import { listen } from './listen.ts'
-import { type Command, type Outcome, type ServiceCommand, startCommand } from './start-dev.ts'
+import { type Command, listen, type Outcome, type ServiceCommand, startCommand } from './servers.ts'
 
-export function makeStateFolder(): Promise<string> {
-  return mkdtemp(join(tmpdir(), 'crm-state-'))
-}
+export const makeStateFolder = () => mkdtemp(join(tmpdir(), 'crm-state-'))
 
 /** An empty folder until the end of the test. */
 export async function temporaryFolder(): Promise<string> {
@@ -77,9 +74,7 @@ export async function resolveAllHosts(): Promise<void> {
   onTestFinished(() => void vi.unstubAllEnvs())
 }
 
-export function runCommand(name: Command, ...args: string[]): Promise<Outcome> {
-  return startCommand(name, args).ended
-}
+export const runCommand = (name: Command, ...args: string[]) => startCommand(name, args).ended
 
 /** Runs a command that must succeed and complain of nothing. @returns what it prints */
 export async function outputOf(name: Command, ...args: string[]): Promise<string> {
@@ -92,7 +87,7 @@ let runs = 0
 
 /**
  * Runs a command in this process, with `env` beside its environment: a start of Node takes a second. One at a time.
- * `cli-help.test.ts` starts every command as its npm script does.
+ * `cli-refusals.test.ts` starts every command as its npm script does.
  */
 export async function runHere(
   name: ServiceCommand,

@@ -65,9 +65,7 @@ export async function bundleModule(project: string, entry: string, outDir?: stri
   return output?.output[0].code ?? ''
 }
 
-export function runNpm(folder: string, ...args: string[]) {
-  return run('npm', args, { cwd: folder, timeout: 120_000 })
-}
+export const runNpm = (folder: string, ...args: string[]) => run('npm', args, { cwd: folder, timeout: 120_000 })
 
 export async function writeFiles(folder: string, files: Record<string, string>): Promise<void> {
   for (const [name, text] of Object.entries(files)) {

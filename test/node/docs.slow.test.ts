@@ -144,6 +144,4 @@ function firstResponse(document: JsonObject): JsonObject {
   return asObject(asObject(responses)['200'])
 }
 
-function schemasOf(document: JsonObject): JsonObject {
-  return asObject(asObject(document.components).schemas)
-}
+const schemasOf = (document: JsonObject) => asObject(asObject(document.components).schemas)

@@ -1,12 +1,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
-import { buildFrom } from '../tools/edge/build.ts'
+import { describe, expect, it } from 'vitest'
 import { KINDS } from '../tools/edge/callers.ts'
 import { CALLER_SITES, nearHopMs, roundTripMs, type Site } from '../tools/edge/places.ts'
 import { describe as describeReport, judge } from '../tools/edge/report.ts'
 import { type Measured, runEdge, type Settings } from '../tools/edge/run.ts'
-import { makeData, serve } from '../tools/edge/serve.ts'
+import { makeData, readBuild, serve } from '../tools/edge/serve.ts'
+import { openBuild } from '../tools/harness/worker.ts'
 import { temporaryFolder } from './cli-support.ts'
 
 /** Short, and says nothing of targets: `npm run edge` does. */
@@ -80,9 +80,10 @@ it(
     const directory = await temporaryFolder()
     await writeFile(join(directory, 'index.js'), COUNTING_WORKER)
     await writeFile(join(directory, 'wrangler.toml'), COUNTING_TOML)
-    const build = await buildFrom(directory, join(directory, 'build'))
-    const { url, stop } = await serve(build, 'enam', makeData(0, 0), join(directory, 'state'), false)
-    onTestFinished(stop)
+    await using built = await openBuild('index.js', [], directory)
+    const build = await readBuild(built.script, directory)
+    await using served = await serve(build, 'enam', makeData(0, 0), built.state, false)
+    const { url } = served
     const send = async (headers = {}) =>
       (await fetch(url, { headers: { 'x-edge-site': 'Sydney', ...headers } })).json() as Promise<[number, number]>
     const counts = []

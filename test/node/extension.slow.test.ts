@@ -8,8 +8,7 @@ import { checkSeed } from '../../src/cli/seed-file.ts'
 import { browserSuite, CHROMIUM, hasChromium } from './browser.ts'
 import { outputOf } from './cli-support.ts'
 import { bundleModule, installClient } from './client-package.ts'
-import { listen } from './listen.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
+import { listen, type RunningDev, startDev } from './servers.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 /** Not a localhost name: by itself the local bucket allows only those origins. */

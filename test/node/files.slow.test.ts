@@ -8,10 +8,10 @@ import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
-import { forgetPeakMemory, peakMemoryBytes } from '../tools/bench/memory.ts'
+import { forgetPeakMemory, listRuntimes, peakMemoryBytes } from '../tools/harness/processes.ts'
 import { outputOf } from './cli-support.ts'
-import { ask, listDescendants } from './dev-server.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
+import { ask } from './dev-server.ts'
+import { type RunningDev, startDev } from './servers.ts'
 
 const env = readDevVars()
 const EXTENSION_ORIGIN = 'chrome-extension://abcdefghijklmnopabcdefghijklmnop'
@@ -231,16 +231,16 @@ describe('uploads in development', () => {
   it('may have 150 MiB, which are never held in memory', async () => {
     // Only Linux has the memory of other processes in /proc.
     const isReadable = process.platform === 'linux'
-    const runtimes = listDescendants(dev.pid).filter(({ name }) => isReadable && name.includes('workerd'))
+    const runtimes = isReadable ? listRuntimes(dev.pid) : []
     const send = async () => {
       const file = { fileName: 'large.bin', size: MAX_FILE_BYTES, legacyThreadId: 'large' }
       const { uploadUrl } = await presign(file)
-      for (const { pid } of runtimes) forgetPeakMemory(pid)
+      runtimes.forEach(forgetPeakMemory)
       const start = Date.now()
       const status = await statusOf(
         put(uploadUrl, new Blob([new Uint8Array(MAX_FILE_BYTES)]), 'application/octet-stream'),
       )
-      const peakMib = runtimes.reduce((sum, { pid }) => sum + peakMemoryBytes(pid), 0) / MIB
+      const peakMib = runtimes.reduce((sum, pid) => sum + peakMemoryBytes(pid), 0) / MIB
       console.log(`150 MiB in ${(Date.now() - start) / 1_000} s; workerd: ${Math.round(peakMib)} MiB at most`)
       return { status, peakMib }
     }

@@ -1,10 +1,17 @@
 import { describe, expect, it } from 'vitest'
-import { isSustained, recoveryMs } from '../tools/load/figures.ts'
-import { Logs } from '../tools/load/logs.ts'
-import { comparePlateaus } from '../tools/load/memory.ts'
-import { GAVE_UP, type Outcome, type Phase } from '../tools/load/open-loop.ts'
-import { describe as describeReport, judge, unexpected } from '../tools/load/report.ts'
+import { operations } from '../tools/fuzz/description.ts'
+import { fuzz } from '../tools/fuzz/run.ts'
+import {
+  comparePlateaus,
+  describe as describeReport,
+  isSustained,
+  judge,
+  noteFailure,
+  recoveryMs,
+  unexpected,
+} from '../tools/load/report.ts'
 import { type Report, runLoad } from '../tools/load/run.ts'
+import { GAVE_UP, type Outcome, type Phase } from '../tools/load/traffic.ts'
 
 /** Short, and says nothing of times: `npm run load` does. Memory is read from /proc. */
 const SHORT = { seconds: 2, trialSeconds: 1, clients: 300, threads: 10, tokens: 100 }
@@ -36,15 +43,12 @@ const even = (latencyMs: number) => Array.from({ length: 100 }, (_, index) => ou
 function reportOf(fields: Partial<Report> = {}): Report {
   const calm = { phase: phaseOf(even(10)), memory: Array<number>(10).fill(500) }
   return {
-    settings: { seconds: 10, trialSeconds: 1, clients: 1, threads: 1, tokens: 1 },
-    capacityPerSecond: 10,
-    sustainedPerSecond: 10,
     steady: calm,
     doubled: calm,
     after: calm,
     recoveryMs: 500,
     heap: { start: 6, afterSteady: 6, afterDoubled: 7 },
-    logs: new Logs(),
+    failures: new Map(),
     ...fields,
   }
 }
@@ -54,20 +58,24 @@ const withOutcome = (last: Partial<Outcome>) => ({
   memory: Array<number>(10).fill(500),
 })
 
-function logged(error: string): Logs {
-  const logs = new Logs()
-  logs.add(JSON.stringify({ event: 'failure', request_id: 'last', error }))
-  return logs
+function logged(error: string): Map<string, string> {
+  const failures = new Map<string, string>()
+  noteFailure(failures, JSON.stringify({ event: 'failure', request_id: 'last', error }))
+  return failures
 }
 
 describe('a run under load', () => {
   it.each<[string, Partial<Report>, RegExp | null]>([
     ['a calm one', {}, null],
-    ['a 500', { steady: withOutcome({ status: 500 }), logs: logged('TypeError | at x') }, /1 unexpected.*TypeError/],
+    [
+      'a 500',
+      { steady: withOutcome({ status: 500 }), failures: logged('TypeError | at x') },
+      /1 unexpected.*TypeError/,
+    ],
     ['a 500 that is not logged', { doubled: withOutcome({ status: 500 }) }, /1 unexpected/],
     [
       'a 500 by a deadline',
-      { doubled: withOutcome({ status: 500 }), logs: logged('DeadlineError | No response within 10000 ms.') },
+      { doubled: withOutcome({ status: 500 }), failures: logged('DeadlineError | No response within 10000 ms.') },
       null,
     ],
     ['a 429', { steady: withOutcome({ status: 429, text: 'rate_limited' }) }, /1 unexpected.*429: rate_limited/],
@@ -116,4 +124,22 @@ it.each<[string, Partial<Phase>, boolean]>([
   ['a queue at the end', { inFlightAtEnd: 2 }, false],
 ])('a rate is sustained or not: %s', (_, fields, expected) => {
   expect(isSustained(phaseOf(even(10), fields), 300)).toBe(expected)
+})
+
+/** A fixed seed, so that what fails here fails again; `npm run fuzz` runs longer, with another seed each time. */
+const SEED = 20_261
+const RUNS = 10
+
+it('responds to requests made from its description as the description says', async () => {
+  const { counts, statuses, neverCarriedOut, failures } = await fuzz({
+    seeds: [SEED],
+    seconds: 0,
+    tokens: 10,
+    runs: RUNS,
+  })
+  expect(failures.join('\n\n')).toBe('')
+  expect(neverCarriedOut).toEqual([])
+  expect(counts.valid).toBe(operations.length * RUNS)
+  expect(counts.broken).toBeGreaterThan(operations.length * RUNS)
+  expect(Object.keys(statuses)).toEqual(expect.arrayContaining(['200', '400', '401', '404', '405']))
 })

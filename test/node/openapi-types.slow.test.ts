@@ -8,7 +8,7 @@ import { checkSeed } from '../../src/cli/seed-file.ts'
 import { asObject, isObject, type Json, type JsonObject } from '../../src/site/reference/json.ts'
 import { document, resolve } from '../support/conformance.ts'
 import { findOperation, type Operation, operations, propertiesOf } from '../tools/fuzz/description.ts'
-import { type RunningDev, startDev } from './start-dev.ts'
+import { type RunningDev, startDev } from './servers.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const DOCUMENT = join(ROOT, 'src/site/reference/openapi.json')
@@ -182,13 +182,9 @@ function listMembers(value: Json, place = 'body'): string[] {
   ])
 }
 
-function schemasOf(document: JsonObject): JsonObject {
-  return asObject(asObject(document.components).schemas)
-}
+const schemasOf = (document: JsonObject) => asObject(asObject(document.components).schemas)
 
-function fieldsOf(document: JsonObject, name: string): JsonObject {
-  return asObject(asObject(schemasOf(document)[name]).properties)
-}
+const fieldsOf = (document: JsonObject, name: string) => asObject(asObject(schemasOf(document)[name]).properties)
 
 function setField(document: JsonObject, name: string, field: string, schema: JsonObject): void {
   fieldsOf(document, name)[field] = schema

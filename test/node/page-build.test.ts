@@ -264,6 +264,4 @@ describe('the other forms of the description', () => {
   })
 })
 
-function list(value: Json | undefined): JsonObject[] {
-  return Array.isArray(value) ? value.map(asObject) : []
-}
+const list = (value: Json | undefined) => (Array.isArray(value) ? value.map(asObject) : [])

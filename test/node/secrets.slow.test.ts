@@ -12,17 +12,21 @@ import { look, spoil } from '../../src/simulators/steer.ts'
 import { CREDENTIALS as SUPPLIER_A, startSupplierA } from '../../src/simulators/supplier-a.ts'
 import { CREDENTIALS as SUPPLIER_B, startSupplierB } from '../../src/simulators/supplier-b.ts'
 import { makeStateFolder, runCommand, runSql } from './cli-support.ts'
-import { findSecrets, formsOf, readFolder, type Text, textOf } from './secret-scan.ts'
 import {
   ACCOUNTING,
   BUCKET,
+  findSecrets,
+  formsOf,
   REQUESTS,
+  readFolder,
   type Simulators,
   shopThatIsRefused,
   shopThatWorks,
+  type Text,
+  textOf,
   WRONG,
-} from './secret-shops.ts'
-import { startWrangler } from './start-wrangler.ts'
+} from './secret-support.ts'
+import { startWrangler } from './servers.ts'
 
 /*
  * Uses every endpoint and command, successfully and not, with outside systems that echo what they receive; then searches

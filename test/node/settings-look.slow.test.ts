@@ -2,7 +2,7 @@ import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { adminContracts } from '../support/endpoints.ts'
 import { browserSuite, checkLook, hasChromium, LOOKS, listAxeFindings, listPale, useBrowser } from './browser.ts'
-import { ENDPOINT, openView as openStates, RESPONSES, serveStates } from './settings-states.ts'
+import { ENDPOINT, openView as openStates, RESPONSES, serveStates } from './settings-support.ts'
 
 /** Each view, with the button that opens its largest form. */
 const VIEWS: [id: string, form: RegExp | null][] = [

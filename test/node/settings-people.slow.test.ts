@@ -5,9 +5,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { browserSuite, hasChromium, launchBrowser } from './browser.ts'
 import { makeStateFolder } from './cli-support.ts'
-import { listen } from './listen.ts'
-import { startDev } from './start-dev.ts'
-import { startWrangler } from './start-wrangler.ts'
+import { listen, startDev, startWrangler } from './servers.ts'
 
 const AUDIENCE = 'settings-test'
 

@@ -1,7 +1,7 @@
 import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
 import { browserSuite, hasChromium, useBrowser } from './browser.ts'
-import { openView, RESPONSES, serveStates } from './settings-states.ts'
+import { openView, RESPONSES, serveStates } from './settings-support.ts'
 
 const HOUR_MS = 3_600_000
 const COMPANY = '/companies/1'

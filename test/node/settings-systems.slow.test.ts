@@ -6,8 +6,8 @@ import { verifyWebhook } from '../../src/client/webhooks.ts'
 import { look, spoil } from '../../src/simulators/steer.ts'
 import { browserSuite, hasChromium } from './browser.ts'
 import { ask } from './dev-server.ts'
-import { listen } from './listen.ts'
-import { useSettings } from './settings-page.ts'
+import { listen } from './servers.ts'
+import { useSettings } from './settings-support.ts'
 
 /** Of the sample company: its change is an accounting event. */
 const ORDER = '/orders/44'

@@ -2,9 +2,8 @@ import type { Page } from 'playwright-core'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { browserSuite, hasChromium } from './browser.ts'
-import { listen } from './listen.ts'
-import { useSettings } from './settings-page.ts'
-import { RESPONSES } from './settings-states.ts'
+import { listen } from './servers.ts'
+import { RESPONSES, useSettings } from './settings-support.ts'
 
 /** Within which a revoked token is refused. */
 const REVOCATION_MS = 30_000

@@ -7,7 +7,7 @@ import { setUp } from '../../src/cli/setup.ts'
 import { openAccount } from '../../src/cli/wrangler.ts'
 import { type AccountApi, startAccountApi } from './account-api.ts'
 import { temporaryFolder } from './cli-support.ts'
-import { startCommand } from './start-dev.ts'
+import { startCommand } from './servers.ts'
 
 /** Makes an empty account and a copy of wrangler.toml: `setUp` fills them in this process, `run` by a command. */
 export async function freshAccount() {
@@ -51,7 +51,7 @@ export function addDatabase(config: string): { binding: string; name: string } {
 
 /**
  * A stand-in of wrangler, of whose start each call would take a second: it makes the calls that wrangler 4.155 makes, and
- * prints what that prints. `setup.slow.test.ts` holds both against each other.
+ * prints what that prints. `wrangler.slow.test.ts` holds both against each other.
  */
 function fakeWrangler(api: AccountApi) {
   const call = async (method: string, path: string, body?: object | FormData, headers = {}) => {

@@ -7,7 +7,7 @@ import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import { runCommand } from '../node/cli-support.ts'
 import { ask } from '../node/dev-server.ts'
-import { type RunningDev, startDev } from '../node/start-dev.ts'
+import { type RunningDev, startDev } from '../node/servers.ts'
 import made from '../resources/files/fixtures/presign-vectors.json' with { type: 'json' }
 import { LOCAL } from '../support/addresses.ts'
 import { installSwift, SWIFT_KEYS, SWIFT_REGION, type SwiftNode, startSwift } from './swift-node.ts'

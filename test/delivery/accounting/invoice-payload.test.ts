@@ -28,9 +28,7 @@ function salesOf(body: InvoiceBody) {
   return body.Line.flatMap((line) => (line.DetailType === 'SalesItemLineDetail' ? [line] : []))
 }
 
-function discountOf(body: InvoiceBody) {
-  return body.Line.find((line) => line.DetailType === 'DiscountLineDetail')
-}
+const discountOf = (body: InvoiceBody) => body.Line.find((line) => line.DetailType === 'DiscountLineDetail')
 
 describe('an invoice of an order', () => {
   it('has all fields of the order', () => {

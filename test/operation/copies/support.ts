@@ -21,9 +21,7 @@ import { TABLE_NAMES } from '../../support/tables.ts'
 export type Rows = Record<string, Record<string, unknown>[]>
 
 /** The object that backs up, restores and moves a company. */
-export function objectOf(companyId: number) {
-  return env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
-}
+export const objectOf = (companyId: number) => env.COMPANY_BACKUP.get(env.COMPANY_BACKUP.idFromName(String(companyId)))
 
 /** Gives the company's object other bindings. */
 export const bindObject = (companyId: number, bindings: object) =>

@@ -280,9 +280,7 @@ function* objectSchemas(schema: JsonObject, place = 'response', depth = 0): Gene
   }
 }
 
-function isEmpty(value: JsonObject): boolean {
-  return Object.keys(value).length === 0
-}
+const isEmpty = (value: JsonObject) => Object.keys(value).length === 0
 
 /** Query values as a URL has them. */
 function asText(query: Record<string, unknown>): Record<string, string> {

@@ -1,15 +1,24 @@
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Request } from 'autocannon'
-import { needleOf } from '../harness/client-row.ts'
-import { fillOnce, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { bearer, column, compare, get, type Load, loadOf, median, type Pace, ROUNDS } from './load.ts'
-import { buildWorker, startApi, startFloor } from './worker.ts'
+import { fillCompany, needleOf } from '../harness/company.ts'
+import { bearer, call, get, sendWell, type Wire } from '../harness/http.ts'
+import {
+  column,
+  compare,
+  describePace,
+  idAt,
+  inTurn,
+  judged,
+  type Load,
+  loadOf,
+  median,
+  type Pace,
+  ROUNDS,
+} from '../harness/load.ts'
+import { fillOnce, openBuild, startApi, startFloor } from '../harness/worker.ts'
 
 const OBJECT = { className: 'Empty', useSQLite: true }
 
-/** What is measured, and how long. */
 interface Plan {
   sizes: readonly number[]
   rounds: number
@@ -44,7 +53,7 @@ const READ_TARGET = 1.5
 const WRITE_TARGET = 2
 const GROWTH_TARGET = 1.3
 
-type Work = [name: string, target: number, api: () => Request, floor: () => Request]
+type Work = [name: string, target: number, api: () => Wire, floor: () => Wire]
 
 /** A company of a size: its data for the API and, so that neither waits for the other's lock, for the floor. */
 interface Side {
@@ -68,15 +77,13 @@ export const run = (): Promise<void> => measure(FULL)
 
 export const runQuick = (): Promise<void> => measure(QUICK)
 
-function measure(plan: Plan): Promise<void> {
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const sides: Side[] = []
-    for (const size of plan.sizes) sides.push(await prepare(size, directory))
-    const measured = NAMES.map((): Measured[] => [])
-    for (let round = 0; round < plan.rounds; round++) await measureRound(plan, sides, measured, script)
-    print(plan, measured)
-  })
+async function measure(plan: Plan): Promise<void> {
+  await using build = await openBuild('no-company-limit.js')
+  const sides: Side[] = []
+  for (const size of plan.sizes) sides.push(await prepare(size, build.directory))
+  const measured = NAMES.map((): Measured[] => [])
+  for (let round = 0; round < plan.rounds; round++) await measureRound(plan, sides, measured, build.script)
+  print(plan, measured)
 }
 
 async function prepare(size: number, directory: string): Promise<Side> {
@@ -84,9 +91,8 @@ async function prepare(size: number, directory: string): Promise<Side> {
   const { cached, tokens } = await fillOnce(`${size}-${tokenCount}`, async (worker) => {
     const start = Date.now()
     const tokens = await fillCompany(worker, size, tokenCount)
-    console.log(
-      `filled a company of ${size} clients and ${size * 2} orders in ${((Date.now() - start) / 1000).toFixed(0)} s`,
-    )
+    const seconds = Math.round((Date.now() - start) / 1_000)
+    console.log(`filled a company of ${size} clients and ${size * 2} orders in ${seconds} s`)
     return tokens
   })
   const [apiState, floorState] = [join(directory, `${size}-api`), join(directory, `${size}-floor`)]
@@ -110,11 +116,11 @@ async function measureRound(plan: Plan, sides: Side[], measured: Measured[][], s
       const work = worksOf(size, tokens, await cursorsOf(apiUrl, tokens[0] ?? '', size))[index]
       if (!work) throw new Error('There is no such work.')
       await Promise.all(tokens.map((token) => textOf(apiUrl, '/clients/1', token)))
-      let turn = 0
+      const token = inTurn(tokens)
       const [, , ofApi, ofFloor] = work
       const calling = () => {
         const request = ofFloor()
-        return { ...request, headers: { ...request.headers, ...bearer(tokens[turn++ % tokens.length] ?? '') } }
+        return { ...request, headers: { ...request.headers, ...bearer(token()) } }
       }
       loads.push(
         [`floor ${size}`, loadOf(floorUrl, ofFloor)],
@@ -128,12 +134,9 @@ async function measureRound(plan: Plan, sides: Side[], measured: Measured[][], s
 
 /** Ratio and growth are taken within a round; what is printed is the median of the rounds. */
 function print(plan: Plan, measured: readonly Measured[][]): void {
-  const { sizes, rounds: count, pace } = plan
-  console.log(
-    `\nmedian of ${count} rounds, each of ${pace.slices} slices of ${pace.sliceSeconds} s in turn and with new processes; p50 in ms; growth: p50 over that of the first`,
-  )
-  console.log('  work                     clients      API    floor   ratio  target     with a call   ratio  growth')
-  const mark = (value: number, limit: number) => (value > limit ? ' over' : '')
+  const { sizes, pace } = plan
+  console.log(`\n${describePace(pace, plan.rounds)}; growth: p50 over that of the first`)
+  console.log('  work                     clients      API    floor   ratio target      with a call   ratio  growth')
   for (const [index, [name, target]] of worksOf(0, []).entries()) {
     if (!isMeasured(plan, index)) continue
     const rounds = measured[index] ?? []
@@ -141,11 +144,11 @@ function print(plan: Plan, measured: readonly Measured[][]): void {
       const p50 = (of: 'api' | 'floor' | 'calling') =>
         column(median(rounds.map((round) => find(round, `${of} ${size}`))))
       const ratio = (over: Loaded) => median(rounds.map((round) => find(round, `api ${size}`) / find(round, over)))
-      const [overFloor, growth] = [ratio(`floor ${size}`), ratio(`api ${sizes[0] ?? 0}`)]
+      const growth = ratio(`api ${sizes[0] ?? 0}`)
       console.log(
-        `  ${name.padEnd(24)} ${String(size).padStart(7)} ${p50('api')} ${p50('floor')}   ${overFloor.toFixed(2)}  ${target}${mark(overFloor, target).padEnd(5)}` +
+        `  ${name.padEnd(24)} ${String(size).padStart(7)} ${p50('api')} ${p50('floor')}  ${judged(ratio(`floor ${size}`), target)}` +
           `  ${p50('calling')}   ${ratio(`calling ${size}`).toFixed(2)}` +
-          (size === sizes[0] ? '' : `   ${growth.toFixed(2)}${mark(growth, GROWTH_TARGET)}`),
+          (size === sizes[0] ? '' : `   ${growth.toFixed(2)}${growth > GROWTH_TARGET ? ' over' : ''}`),
       )
     }
   }
@@ -155,9 +158,7 @@ const find = (round: Measured, loaded: Loaded) => round[loaded] ?? Number.NaN
 
 const isMeasured = ({ names }: Plan, index: number) => names?.includes(NAMES[index] ?? '') ?? true
 
-async function textOf(url: string, path: string, token: string): Promise<string> {
-  return (await fetch(`${url}/api/v1${path}`, { headers: bearer(token) })).text()
-}
+const textOf = async (url: string, path: string, token: string) => (await sendWell(url, get(path, token))).text()
 
 /** Lists that are measured behind a cursor: of their first page, or of one in their middle. */
 const WALKS: [name: string, path: (size: number) => string][] = [
@@ -169,7 +170,6 @@ const WALKS: [name: string, path: (size: number) => string][] = [
   ['changes', () => '/changes?per_page=25'],
 ]
 
-/** The paths behind the cursors of {@link WALKS}. */
 function cursorsOf(url: string, token: string, size: number): Promise<string[]> {
   return Promise.all(
     WALKS.map(async ([, path]) => {
@@ -182,54 +182,40 @@ function cursorsOf(url: string, token: string, size: number): Promise<string[]> 
   )
 }
 
+type Path = (id: number) => string
+type Read = [name: string, api: Path, floor: Path]
+
+const needle = (id: number) => encodeURIComponent(needleOf(id))
+
+const READS: Read[] = [
+  ['one client', (id) => `/clients/${id}`, (id) => `/client/${id}`],
+  ['25 clients and total', () => '/clients', () => '/clients'],
+  ['search', (id) => `/clients?q=${needle(id)}`, (id) => `/search?q=${needle(id)}`],
+  ['orders of a client', (id) => `/orders?client_id=${id}`, (id) => `/orders/${id}`],
+  ['full order', (id) => `/orders/${id}`, (id) => `/order/${id}`],
+  ['100 orders with lines', () => '/orders?per_page=100&expand=invoice_items', () => '/lines'],
+]
+
+const newClient = (turn: number) => ({ company_name: `New Client ${turn}`, email: `new.${turn}@client.example` })
+const change = (turn: number) => ({ title: `Order ${turn}`, client_notes: 'Please call before delivery' })
+const WRITES: [...Read, method: string, body: (turn: number) => object][] = [
+  ['create client', () => '/clients', () => '/client', 'POST', newClient],
+  ['patch order', (id) => `/orders/${id}`, (id) => `/order/${id}`, 'PATCH', change],
+]
+
 function worksOf(size: number, tokens: readonly string[], walks: readonly string[] = []): Work[] {
   let turn = 0
-  const clientId = () => 1 + ((turn * 7_919) % size)
-  const read = (path: () => string) => () => get(path(), token())
-  const token = () => tokens[turn++ % tokens.length] ?? ''
-  const bare = (path: () => string) => () => {
-    turn++
-    return { method: 'GET', path: path() }
-  }
-  const write = (method: string, path: () => string, body: () => unknown, authorised: boolean) => () => ({
-    method,
-    path: path(),
-    headers: { 'content-type': 'application/json', ...(authorised && bearer(token())) },
-    body: JSON.stringify(body()),
-  })
-  const needle = () => encodeURIComponent(needleOf(clientId()))
-  const newClient = () => ({ company_name: `New Client ${turn++}`, email: `new.${turn}@client.example` })
-  const change = () => ({ title: `Order ${turn++}`, client_notes: 'Please call before delivery' })
+  const token = inTurn(tokens)
+  const id = () => idAt(turn++, size)
+  const walking = WALKS.map(([name], at): Read => [name, () => walks[at] ?? '', () => '/clients'])
   return [
-    ['one client', READ_TARGET, read(() => `/clients/${clientId()}`), bare(() => `/client/${clientId()}`)],
-    ['25 clients and total', READ_TARGET, read(() => '/clients'), bare(() => '/clients')],
-    ['search', READ_TARGET, read(() => `/clients?q=${needle()}`), bare(() => `/search?q=${needle()}`)],
-    [
-      'orders of a client',
-      READ_TARGET,
-      read(() => `/orders?client_id=${clientId()}`),
-      bare(() => `/orders/${clientId()}`),
-    ],
-    ['full order', READ_TARGET, read(() => `/orders/${clientId()}`), bare(() => `/order/${clientId()}`)],
-    [
-      '100 orders with lines',
-      READ_TARGET,
-      read(() => '/orders?per_page=100&expand=invoice_items'),
-      bare(() => '/lines'),
-    ],
-    ...WALKS.map(([name], at): Work => [name, READ_TARGET, read(() => walks[at] ?? ''), bare(() => '/clients')]),
-    [
-      'create client',
-      WRITE_TARGET,
-      write('POST', () => '/api/v1/clients', newClient, true),
-      write('POST', () => '/client', newClient, false),
-    ],
-    [
-      'patch order',
-      WRITE_TARGET,
-      write('PATCH', () => `/api/v1/orders/${clientId()}`, change, true),
-      write('PATCH', () => `/order/${clientId()}`, change, false),
-    ],
+    ...[...READS, ...walking].map(([name, api, floor]): Work => {
+      return [name, READ_TARGET, () => get(api(id()), token()), () => ({ path: floor(id()) })]
+    }),
+    ...WRITES.map(([name, api, floor, method, body]): Work => {
+      const bare = () => ({ method, path: floor(id()), body: JSON.stringify(body(turn)) })
+      return [name, WRITE_TARGET, () => call(method, api(id()), token(), body(turn)), bare]
+    }),
   ]
 }
 

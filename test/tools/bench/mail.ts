@@ -1,11 +1,31 @@
 import { join } from 'node:path'
-import type { Request } from 'autocannon'
-import { inDirectory } from '../harness/state.ts'
-import { CONNECTIONS, column, compare, type Load, loadOf, median, ROUNDS } from './load.ts'
-import { measureMemory } from './mail-memory.ts'
-import { prepare, requestsOf, sendOnce, TARGETS, WORKS, type Work } from './mail-requests.ts'
-import { makeThread } from './mail-thread.ts'
-import { buildWorker, type Running, startApi, startBare } from './worker.ts'
+import { fillCompany } from '../harness/company.ts'
+import { call, get, send, sendWell, type Wire } from '../harness/http.ts'
+import {
+  CONNECTIONS,
+  column,
+  compare,
+  describePace,
+  judged,
+  type Load,
+  loadOf,
+  median,
+  ROUNDS,
+} from '../harness/load.ts'
+import { makeIncompressibleThread, makeThread } from '../harness/mail-thread.ts'
+import { watchHeap } from '../harness/memory.ts'
+import { openBuild, type Running, startApi, startBare } from '../harness/worker.ts'
+
+/** How much of the floor's p50 each work may take. */
+const TARGETS = { PUT: 3, 'PUT unchanged': 1.6, GET: 2 } as const
+type Work = keyof typeof TARGETS
+const WORKS = Object.keys(TARGETS) as Work[]
+
+const MAILBOX = 'sales@shop.example'
+
+/** A token may make 300 requests a minute: each makes many in a row, as a sync does, and rests while the others do. */
+const TOKENS = 150
+const REQUESTS_IN_A_ROW = 250
 
 /** Large threads are sent one at a time: they would wait for each other's memory. */
 const SIZES = [
@@ -20,29 +40,28 @@ const PACE = { warmUpSeconds: 3, slices: 3, sliceSeconds: 1 }
 /** The floor: the body read, parsed and returned, and nothing stored. */
 const FLOOR = 'export default { async fetch(request) { return Response.json(await request.json()) } }'
 
-/** A work on threads of a size, and what was measured of it in each round. */
+/** A work on threads of a size, and what was measured of it in each round: the p50 of each in milliseconds. */
 interface Cell {
   size: (typeof SIZES)[number]
   work: Work
-  rounds: Round[]
-}
-
-interface Round {
-  /** The p50 of each, in milliseconds. */
-  api: number
-  floor: number
-  storedPerSent: number
+  rounds: Record<'api' | 'floor' | 'storedPerSent', number>[]
 }
 
 /** Whole email threads, against a Worker in the same run that only parses and returns them. */
-export function run(): Promise<void> {
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const measured: Cell[] = SIZES.flatMap((size) => WORKS.map((work) => ({ size, work, rounds: [] })))
-    for (let round = 0; round < ROUNDS; round++) await measureRound(measured, script, join(directory, String(round)))
-    print(measured)
-    await measureMemory(script, directory)
-  })
+export async function run(): Promise<void> {
+  await using build = await openBuild('no-company-limit.js')
+  const measured: Cell[] = SIZES.flatMap((size) => WORKS.map((work) => ({ size, work, rounds: [] })))
+  for (let round = 0; round < ROUNDS; round++) {
+    await measureRound(measured, build.script, join(build.directory, String(round)))
+  }
+  print(measured)
+  await measureMemory(build)
+}
+
+/** The memory alone, which takes a minute. */
+export async function runMemory(): Promise<void> {
+  await using build = await openBuild('no-company-limit.js')
+  await measureMemory(build)
 }
 
 async function measureRound(measured: Cell[], script: string, directory: string): Promise<void> {
@@ -55,25 +74,44 @@ async function measureRound(measured: Cell[], script: string, directory: string)
     const bare = { method: 'POST', path: '/', body: text }
     const drive = size.connections === 1 ? loadSingly : loadOf
     const figures = await compare({ floor: drive(floor.url, () => bare), api: drive(api.url, next) }, PACE)
-    rounds.push({ ...figures, storedPerSent: (await storedBytes(api)) / bare.body.length })
+    rounds.push({ ...figures, storedPerSent: (await storedBytes(api)) / text.length })
   }
 }
 
-/** The ratio is taken within a round; what is printed is the median of the rounds. */
-function print(measured: readonly Cell[]): void {
-  console.log(
-    `email threads: median of ${ROUNDS} rounds, each of ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn and with new processes; p50 in ms`,
-  )
-  console.log('  size     at once  work               API    floor   ratio  target     stored/sent')
-  for (const { size, work, rounds } of measured) {
-    const of = (value: (round: Round) => number) => median(rounds.map(value))
-    const ratio = of(({ api, floor }) => api / floor)
-    const target = `${String(TARGETS[work]).padStart(5)}${ratio > TARGETS[work] ? '  over' : '      '}`
-    const times = `${column(of(({ api }) => api))} ${column(of(({ floor }) => floor))}`
-    const stored = work === 'PUT' ? of(({ storedPerSent }) => storedPerSent).toFixed(3) : ''
-    console.log(
-      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times}   ${ratio.toFixed(2).padStart(5)}   ${target}   ${stored.padStart(11)}`,
-    )
+/** A company and tokens that the Worker has seen. */
+async function prepare(api: Running): Promise<string[]> {
+  const tokens = await fillCompany(api.worker, 0, TOKENS)
+  for (const token of tokens) await send(api.url, get('/mail/threads/none', token))
+  return tokens
+}
+
+let turn = 0
+
+/** Makes the requests of a work; a PUT sends other content than `text` each time, of the same length. */
+export function requestsOf(work: Work, threadId: string, tokens: string[], text: string): () => Wire {
+  const path = `/mail/email-threads/${threadId}`
+  const token = () => tokens[Math.floor(turn++ / REQUESTS_IN_A_ROW) % tokens.length] ?? ''
+  if (work === 'GET') return () => get(`${path}?account_email=${MAILBOX}`, token())
+  const rest = text.slice(1).replace(/"labels":\[[^\]]*\],/, '')
+  const label = () => (work === 'PUT' ? String(1_000_000 + turn) : 'INBOX')
+  return () => call('PUT', path, token(), `{"labels":["${label()}"],${rest}`)
+}
+
+/** @returns milliseconds until the last byte of the response */
+async function timeOf(url: string, wire: Wire): Promise<number> {
+  const body = typeof wire.body === 'string' ? Buffer.from(wire.body) : null
+  const start = performance.now()
+  await sendWell(url, { ...wire, body })
+  return performance.now() - start
+}
+
+/** As {@link loadOf}, one request after another. */
+function loadSingly(url: string, next: () => Wire): Load {
+  return async (seconds) => {
+    const times: number[] = []
+    const end = performance.now() + seconds * 1_000
+    while (performance.now() < end) times.push(await timeOf(url, next()))
+    return times
   }
 }
 
@@ -88,12 +126,64 @@ async function storedBytes(api: Running): Promise<number> {
   return sum?.bytes ?? 0
 }
 
-/** As {@link loadOf}, one request after another. */
-function loadSingly(url: string, next: () => Request): Load {
-  return async (seconds) => {
-    const times: number[] = []
-    const end = performance.now() + seconds * 1_000
-    while (performance.now() < end) times.push(await sendOnce(url, next()))
-    return times
+/** The ratio is taken within a round; what is printed is the median of the rounds. */
+function print(measured: readonly Cell[]): void {
+  console.log(`email threads: ${describePace(PACE, ROUNDS)}`)
+  console.log('  size     at once  work               API    floor   ratio target      stored/sent')
+  for (const { size, work, rounds } of measured) {
+    const of = (value: (round: Cell['rounds'][number]) => number) => median(rounds.map(value))
+    const times = `${column(of(({ api }) => api))} ${column(of(({ floor }) => floor))}`
+    const ratio = judged(
+      of(({ api, floor }) => api / floor),
+      TARGETS[work],
+    )
+    const stored = work === 'PUT' ? of(({ storedPerSent }) => storedPerSent).toFixed(3) : ''
+    console.log(
+      `  ${size.name.padEnd(8)} ${String(size.connections).padStart(7)}  ${work.padEnd(13)} ${times}  ${ratio}  ${stored}`,
+    )
+  }
+}
+
+/** A Worker may hold 128 MB; what is over this is printed as such. */
+const TARGET_MB = 100
+const THREADS_AT_ONCE = 16
+
+/** What is sent at once, each request to a thread of its own. */
+const SHAPES: [count: number, ...works: Work[]][] = [
+  [1, 'PUT unchanged'],
+  [8, 'PUT unchanged'],
+  [1, 'GET'],
+  [8, 'GET'],
+  [1, 'PUT'],
+  [8, 'PUT'],
+  [8, 'PUT', 'GET'],
+]
+
+/** Prints what the Worker itself holds at most, of what counts against its limit, with threads of 20 MiB. */
+async function measureMemory({ script, directory }: { script: string; directory: string }): Promise<void> {
+  await using api = await startApi(script, join(directory, 'memory'), { inspectorPort: 0 })
+  using watch = await watchHeap(api.worker)
+  const tokens = await prepare(api)
+  console.log(
+    `\nheap and buffers of the Worker at their peak, in MB (target ${TARGET_MB}), and ms until the last response:`,
+  )
+  const threads = {
+    '20 MiB of HTML mail': makeThread(20 * 1_048_576),
+    '20 MiB that do not compress': makeIncompressibleThread(),
+  }
+  for (const [name, thread] of Object.entries(threads)) {
+    const text = JSON.stringify(thread)
+    const requestTo = (work: Work, index: number) => requestsOf(work, `memory-${index}`, tokens, text)()
+    // As "PUT unchanged" sends them.
+    for (let index = 0; index < THREADS_AT_ONCE; index++) await sendWell(api.url, requestTo('PUT unchanged', index))
+    for (const [count, ...works] of SHAPES) {
+      const requests = works.flatMap((work) => Array<Work>(count).fill(work)).map(requestTo)
+      await watch.begin()
+      const times = await Promise.all(requests.map((request) => timeOf(api.url, request)))
+      const peakMb = (await watch.end()) / 1e6
+      const shape = works.map((work) => `${count} × ${work}`).join(' and ')
+      const over = peakMb > TARGET_MB ? '  over' : ''
+      console.log(`  ${name.padEnd(28)} ${shape.padEnd(18)} ${column(peakMb)} ${column(Math.max(...times))}${over}`)
+    }
   }
 }

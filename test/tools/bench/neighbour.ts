@@ -1,13 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { cpSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { styleText } from 'node:util'
 import { SQLiteAsyncDialect } from 'drizzle-orm/sqlite-core'
 import { storedBytes } from '../../../src/kernel/db/quota.ts'
-import { fillOnce, inDirectory } from '../harness/state.ts'
-import { fillCompany, insertTokens, makeTokens } from './company.ts'
-import { bearer, databaseLeft, median, quantile } from './load.ts'
-import { buildWorker, type Running, startApi } from './worker.ts'
+import { fillCompany, insertTokens, makeTokens } from '../harness/company.ts'
+import { call, get, send, sendWell } from '../harness/http.ts'
+import { callEvenly, databaseLeft, idAt, inTurn, median, quantile } from '../harness/load.ts'
+import { fillOnce, openBuild, type Running, startApi } from '../harness/worker.ts'
 
 /*
  * Two companies share a database. While one does its worst over 50 connections for a minute, with as many tokens, the
@@ -25,9 +25,6 @@ const TARGET = 2
 
 /** Of a connection that is refused: 50 of them then still ask for 3,000 requests a minute. */
 const REFUSED_PAUSE_MS = 1_000
-
-/** Stands for the status of a request whose connection was closed. */
-const LOST = 0
 
 /** The neighbour's: a token may make 300 requests a minute. */
 const NEIGHBOUR_TOKENS = 10
@@ -57,64 +54,53 @@ interface Outcome {
   together: number[]
   /** The neighbour's requests that were not served. */
   failed: number
-  /** The spender's requests by their status. */
   statuses: Record<number, number>
 }
 
 interface Attack {
   name: string
   /** @param n counts the requests of all connections */
-  next: (n: number) => Sent
+  next: (n: number) => [method: string, path: string, body?: object]
 }
 
-interface Sent {
-  path: string
-  method?: string
-  body?: object
-}
-
-export function run(): Promise<void> {
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'))
-    const { cached, tokens } = await fillOnce(`neighbour-${CLIENTS}`, fill)
-    const served = async <T>(work: (api: Running) => Promise<T>) => {
-      const state = join(directory, 'state')
-      rmSync(state, { recursive: true, force: true })
-      cpSync(cached, state, { recursive: true })
-      await using api = await startApi(script, state)
-      return await work(api)
+export async function run(): Promise<void> {
+  await using build = await openBuild()
+  const { script, state } = build
+  const { cached, tokens } = await fillOnce(`neighbour-${CLIENTS}`, fill)
+  const served = async <T>(work: (api: Running) => Promise<T>) => {
+    rmSync(state, { recursive: true, force: true })
+    cpSync(cached, state, { recursive: true })
+    await using api = await startApi(script, state)
+    return await work(api)
+  }
+  const worst = await served(({ url }) => findWorst(url, tokens.spender.at(-1) ?? ''))
+  for (const attack of attacksWith(worst)) {
+    const outcomes: Outcome[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      const outcome = await served(async (api) => {
+        await limitStorage(api)
+        return measure(api.url, attack, tokens.spender.slice(0, -1), tokens.neighbour)
+      })
+      outcomes.push(outcome)
     }
-    const worst = await served(({ url }) => findWorst(url, tokens.spender.at(-1) ?? ''))
-    for (const attack of attacksWith(worst)) {
-      const outcomes: Outcome[] = []
-      for (let round = 0; round < ROUNDS; round++) {
-        outcomes.push(
-          await served(async (api) => {
-            await limitStorage(api)
-            return measure(api.url, attack, tokens.spender.slice(0, -1), tokens.neighbour)
-          }),
-        )
-      }
-      print(attack, outcomes)
-    }
-  })
+    print(attack, outcomes)
+  }
 }
 
 function attacksWith(worst: { path: string; databaseMs: number }): Attack[] {
-  const fill = (n: number) => ({
-    method: 'PUT',
-    path: `/mail/threads/fill-${n}`,
-    body: { client_id: 1, participants_data: [{ name: noise(250_000) }] },
-  })
-  const putItems = (lines: number, length: number) => (n: number) => ({
-    method: 'PUT',
-    path: `/orders/${1 + (n % CLIENTS)}/invoice-items`,
-    body: { items: Array.from({ length: lines }, () => ({ title: 'Tee', quantity: 1, description: noise(length) })) },
-  })
+  const fill: Attack['next'] = (n) => [
+    'PUT',
+    `/mail/threads/fill-${n}`,
+    { client_id: 1, participants_data: [{ name: noise(250_000) }] },
+  ]
+  const putItems = (lines: number, length: number): Attack['next'] => {
+    const line = () => ({ title: 'Tee', quantity: 1, description: noise(length) })
+    return (n) => ['PUT', `/orders/${1 + (n % CLIENTS)}/invoice-items`, { items: Array.from({ length: lines }, line) }]
+  }
   const searches = `parallel searches: GET ${worst.path}, ${worst.databaseMs} ms`
   const items = 'heaviest writes: PUT /orders/{id}/invoice-items with'
   return [
-    { name: searches, next: () => ({ path: worst.path }) },
+    { name: searches, next: () => ['GET', worst.path] },
     { name: 'filling the database: PUT /mail/threads/{id} with 250 KB', next: fill },
     { name: `${items} 39 lines of 10,000 characters`, next: putItems(39, 10_000) },
     { name: `${items} 500 lines of 700 characters`, next: putItems(500, 700) },
@@ -128,7 +114,6 @@ function noise(characters: number): string {
     .slice(0, characters)
 }
 
-/** Leaves the spender little of its quotas. */
 async function limitStorage({ worker }: Running): Promise<void> {
   const db = await worker.getD1Database('DB')
   const stored = new SQLiteAsyncDialect().sqlToQuery(storedBytes).sql
@@ -164,12 +149,7 @@ async function fill(worker: Running['worker']) {
 /** The candidate that uses most database time, as the API's headers report it. */
 async function findWorst(url: string, token: string): Promise<{ path: string; databaseMs: number }> {
   const measured: { path: string; databaseMs: number }[] = []
-  const leftAfter = async (path: string) => {
-    const response = await send(url, token, { path })
-    await response.arrayBuffer()
-    if (response.status !== 200) throw new Error(`${response.url} returned ${response.status}.`)
-    return databaseLeft(response)
-  }
+  const leftAfter = async (path: string) => databaseLeft(await sendWell(url, get(path, token)))
   let left = await leftAfter('/clients/1')
   for (const path of CANDIDATES) {
     const times: number[] = []
@@ -185,14 +165,6 @@ async function findWorst(url: string, token: string): Promise<{ path: string; da
   return measured.reduce((worst, each) => (each.databaseMs > worst.databaseMs ? each : worst))
 }
 
-function send(url: string, token: string, { path, method = 'GET', body }: Sent): Promise<Response> {
-  return fetch(`${url}/api/v1${path}`, {
-    method,
-    headers: { ...bearer(token), ...(body && { 'content-type': 'application/json' }) },
-    ...(body && { body: JSON.stringify(body) }),
-  })
-}
-
 async function measure(url: string, attack: Attack, spender: string[], neighbour: string[]): Promise<Outcome> {
   await sendSteadily(url, neighbour, 3)
   const alone = await sendSteadily(url, neighbour, ALONE_SECONDS)
@@ -202,16 +174,17 @@ async function measure(url: string, attack: Attack, spender: string[], neighbour
   const spend = async (_: unknown, connection: number) => {
     const token = spender[connection % spender.length] ?? ''
     while (Date.now() < endsAt) {
-      const { status, text } = await send(url, token, attack.next(count++))
-        .then(async (response) => ({ status: response.status, text: await response.text() }))
-        .catch((error: unknown) => ({ status: LOST, text: String(error) }))
+      const [method, path, body] = attack.next(count++)
+      const response = await send(url, call(method, path, token, body)).catch(Response.error)
+      const { status } = response
       statuses[status] = (statuses[status] ?? 0) + 1
       if (status === 200) continue
+      const text = await response.text()
       // A slow body is 400.
       if (status >= 400 && status < 413 && !text.includes('in time')) {
         throw new Error(`${attack.name} got ${status}: ${text.slice(0, 300)}`)
       }
-      await new Promise((resolve) => setTimeout(resolve, REFUSED_PAUSE_MS))
+      await sleep(REFUSED_PAUSE_MS)
     }
   }
   const [together] = await Promise.all([
@@ -230,23 +203,14 @@ interface Sample {
 
 /** Sends requests at a steady rate, whatever becomes of those before. */
 async function sendSteadily(url: string, tokens: string[], seconds: number): Promise<Sample[]> {
-  const count = seconds * REQUESTS_PER_SECOND
-  const start = performance.now()
+  const token = inTurn(tokens)
   const pending: Promise<Sample>[] = []
-  for (let i = 0; i < count; i++) {
-    const wait = start + (i * 1_000) / REQUESTS_PER_SECOND - performance.now()
-    if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait))
-    pending.push(sendOne(url, tokens[i % tokens.length] ?? '', `/clients/${1 + ((i * 7_919) % NEIGHBOUR_CLIENTS)}`))
-  }
+  await callEvenly(REQUESTS_PER_SECOND, seconds, (number) => {
+    const start = performance.now()
+    const sent = send(url, get(`/clients/${idAt(number, NEIGHBOUR_CLIENTS)}`, token())).catch(Response.error)
+    pending.push(sent.then(({ ok }) => ({ ms: performance.now() - start, isServed: ok })))
+  })
   return Promise.all(pending)
-}
-
-async function sendOne(url: string, token: string, path: string): Promise<Sample> {
-  const start = performance.now()
-  const isServed = await send(url, token, { path })
-    .then(async (response) => (await response.arrayBuffer()) && response.status === 200)
-    .catch(() => false)
-  return { ms: performance.now() - start, isServed }
 }
 
 function print({ name }: Attack, outcomes: Outcome[]): void {

@@ -1,5 +1,4 @@
 import { cpSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Miniflare } from 'miniflare'
 import { encryptCredentials } from '../../../src/kernel/db/credentials.ts'
 import type { Simulator } from '../../../src/simulators/kit.ts'
@@ -7,10 +6,10 @@ import { spoil } from '../../../src/simulators/steer.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH, startSupplierA } from '../../../src/simulators/supplier-a.ts'
 import { CREDENTIALS as CREDENTIALS_B, startSupplierB } from '../../../src/simulators/supplier-b.ts'
 import { STYLES } from '../../../src/simulators/supplier-b-catalogue.ts'
-import { fillState, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { bearer, column, compare, get, loadOf } from './load.ts'
-import { buildWorker, CREDENTIALS_KEY, type Running, startApi, startFloor } from './worker.ts'
+import { fillCompany } from '../harness/company.ts'
+import { get, sendWell } from '../harness/http.ts'
+import { column, compare, inTurn, judged, loadOf } from '../harness/load.ts'
+import { CREDENTIALS_KEY, fillState, openBuild, type Running, startApi, startFloor } from '../harness/worker.ts'
 
 const SIZE = 10_000
 const TOKENS = 150
@@ -24,15 +23,13 @@ const USUAL = 'PC61'
 const LARGEST = 'DT6000'
 
 /** Search with all four sources, whose suppliers' responses are in KV, against a floor in the same run. */
-export const run = (): Promise<void> => inDirectory(measure)
-
-async function measure(directory: string): Promise<void> {
+export async function run(): Promise<void> {
+  await using build = await openBuild('no-company-limit.js')
+  const { script, state } = build
   const suppliers = { a: await startSupplierA(), b: await startSupplierB() }
   try {
     // Whatever is searched for, supplier_b finds these; its own search knows no style number of supplier_a.
     await spoil(suppliers.b.url, { body: JSON.stringify(STYLES.slice(0, 20)), times: -1 })
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const state = join(directory, 'state')
     const tokens = await fillState(state, (worker) => fill(worker, suppliers))
     const keys = await warmCache(script, state, tokens)
 
@@ -101,16 +98,14 @@ async function warmCache(script: string, state: string, tokens: string[]): Promi
 
 async function compareWarm(api: Running, floor: Running, tokens: string[], keys: Map<string, Keys>): Promise<void> {
   console.log(`\nWarm in KV: ${PACE.slices} slices of ${PACE.sliceSeconds} s in turn, p50 in ms`)
-  console.log('  search                      API    floor   ratio  target')
-  let turn = 0
+  console.log('  search                      API    floor   ratio target')
+  const token = inTurn(tokens)
   for (const [q, { a, b }] of keys) {
-    const ofApi = () => get(`/products/search?q=${q}`, tokens[turn++ % tokens.length] ?? '')
+    const ofApi = () => get(`/products/search?q=${q}`, token())
     const ofFloor = () => ({ path: `/?${new URLSearchParams({ q, a, b })}` })
     const p50 = await compare({ floor: loadOf(floor.url, ofFloor), api: loadOf(api.url, ofApi) }, PACE)
-    const ratio = p50.api / p50.floor
-    console.log(
-      `  ${q.padEnd(22)} ${column(p50.api)} ${column(p50.floor)}   ${ratio.toFixed(2)}  ${WARM_TARGET}${ratio > WARM_TARGET ? '  over' : ''}`,
-    )
+    const ratio = judged(p50.api / p50.floor, WARM_TARGET)
+    console.log(`  ${q.padEnd(22)} ${column(p50.api)} ${column(p50.floor)}  ${ratio}`)
   }
 }
 
@@ -123,9 +118,9 @@ interface SearchResponse {
 }
 
 async function search({ url }: Running, token: string, q: string): Promise<SearchResponse> {
-  const response = await fetch(`${url}/api/v1/products/search?q=${q}`, { headers: bearer(token) })
+  const response = await sendWell(url, get(`/products/search?q=${q}`, token))
   const found = (await response.json()) as SearchResponse
-  const states = Object.values(found.sources ?? { none: response.status })
+  const states = Object.values(found.sources)
   if (states.some((state) => state !== 'ok')) throw new Error(`A source of the search for ${q}: ${states}`)
   return found
 }

@@ -1,13 +1,12 @@
 import { cpSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import type { Request } from 'autocannon'
-import { fillState, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { Inspector } from './inspector.ts'
-import { bearer, get, loadOf } from './load.ts'
-import { requestsOf, sendOnce } from './mail-requests.ts'
-import { makeThread } from './mail-thread.ts'
-import { buildWorker, startApi } from './worker.ts'
+import { dirname, join } from 'node:path'
+import { fillCompany } from '../harness/company.ts'
+import { call, get, sendWell, type Wire } from '../harness/http.ts'
+import { idAt, inTurn, loadOf } from '../harness/load.ts'
+import { makeThread } from '../harness/mail-thread.ts'
+import { openInspector } from '../harness/memory.ts'
+import { fillState, openBuild, startApi } from '../harness/worker.ts'
+import { requestsOf } from './mail.ts'
 
 const CLIENTS = 1_000
 const TOKENS = 60
@@ -22,17 +21,12 @@ const LIBRARY = /^\/\/ (?:\.\.\/)*node_modules\/(\S+)$/gm
 
 const THREAD = JSON.stringify(makeThread(150_000))
 
-const ROUTES: Record<string, (token: () => string, id: () => number, tokens: string[]) => () => Request> = {
+const ROUTES: Record<string, (token: () => string, id: () => number, tokens: string[]) => () => Wire> = {
   client: (token, id) => () => get(`/clients/${id()}`, token()),
   clients: (token) => () => get('/clients', token()),
   order: (token, id) => () => get(`/orders/${id()}`, token()),
   lines: (token) => () => get('/orders?per_page=100&expand=invoice_items', token()),
-  patch: (token, id) => () => ({
-    method: 'PATCH',
-    path: `/api/v1/orders/${id()}`,
-    headers: { ...bearer(token()), 'content-type': 'application/json' },
-    body: JSON.stringify({ title: `Order ${id()}` }),
-  }),
+  patch: (token, id) => () => call('PATCH', `/orders/${id()}`, token(), { title: `Order ${id()}` }),
   put: (_token, _id, tokens) => requestsOf('PUT', 'profiled', tokens, THREAD),
   unchanged: (_token, _id, tokens) => requestsOf('PUT unchanged', 'profiled', tokens, THREAD),
   thread: (_token, _id, tokens) => requestsOf('GET', 'profiled', tokens, THREAD),
@@ -57,41 +51,27 @@ export async function run(names: string[]): Promise<void> {
   const unknown = names.find((name) => !(name in ROUTES))
   if (unknown) throw new Error(`There is no route ${unknown}; there are: ${Object.keys(ROUTES).join(', ')}.`)
   const routes = Object.entries(ROUTES).filter(([name]) => names.length === 0 || names.includes(name))
-  await inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js', ['--no-minify'])
-    const source = readFileSync(join(directory, 'build', 'index.js'), 'utf8')
-    const filled = join(directory, 'filled')
-    const tokens = await fillState(filled, (worker) => fillCompany(worker, CLIENTS, TOKENS))
-    for (const [name, route] of routes) {
-      const state = join(directory, name)
-      cpSync(filled, state, { recursive: true })
-      await profile(name, script, state, route, tokens, source)
-    }
-  })
-}
-
-async function profile(
-  name: string,
-  script: string,
-  state: string,
-  route: (typeof ROUTES)[string],
-  tokens: string[],
-  source: string,
-): Promise<void> {
-  await using api = await startApi(script, state, { inspectorPort: 0 })
-  let turn = 0
-  const token = () => tokens[turn++ % tokens.length] ?? ''
-  const next = route(token, () => 1 + ((turn * 7_919) % CLIENTS), tokens)
-  await sendOnce(api.url, requestsOf('PUT', 'profiled', tokens, THREAD)())
-  const load = loadOf(api.url, next)
-  using inspector = await Inspector.of(api.worker)
-  await load(WARM_UP_SECONDS)
-  await inspector.ask('Profiler.enable')
-  await inspector.ask('Profiler.setSamplingInterval', { interval: SAMPLING_US })
-  await inspector.ask('Profiler.start')
-  const times = await load(SECONDS)
-  const { profile } = await inspector.ask<{ profile: Profile }>('Profiler.stop')
-  printTimes(name, profile, times.length, source)
+  await using build = await openBuild('no-company-limit.js', ['--no-minify'])
+  const { script, directory, state: filled } = build
+  const source = readFileSync(join(dirname(script), 'index.js'), 'utf8')
+  const tokens = await fillState(filled, (worker) => fillCompany(worker, CLIENTS, TOKENS))
+  for (const [name, route] of routes) {
+    const state = join(directory, name)
+    cpSync(filled, state, { recursive: true })
+    await using api = await startApi(script, state, { inspectorPort: 0 })
+    let turn = 0
+    const next = route(inTurn(tokens), () => idAt(turn++, CLIENTS), tokens)
+    await sendWell(api.url, requestsOf('PUT', 'profiled', tokens, THREAD)())
+    const load = loadOf(api.url, next)
+    using inspector = await openInspector(api.worker)
+    await load(WARM_UP_SECONDS)
+    await inspector.ask('Profiler.enable')
+    await inspector.ask('Profiler.setSamplingInterval', { interval: SAMPLING_US })
+    await inspector.ask('Profiler.start')
+    const times = await load(SECONDS)
+    const { profile } = await inspector.ask<{ profile: Profile }>('Profiler.stop')
+    printTimes(name, profile, times.length, source)
+  }
 }
 
 /** Finds the file of a place in a bundle, whose comments name the files. */

@@ -2,12 +2,10 @@ import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { fold } from '../../../src/kernel/db/search.ts'
-import { clientRow } from '../harness/client-row.ts'
-import { insertOf } from '../harness/rows.ts'
-import { fillOnce, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { databaseLeft, type Get, get, median } from './load.ts'
-import { buildWorker, type Running, startApi } from './worker.ts'
+import { clientRow, DAY_MS, fillCompany, insert, insertOf, NEWEST } from '../harness/company.ts'
+import { get, sendWell } from '../harness/http.ts'
+import { databaseLeft, inTurn, median } from '../harness/load.ts'
+import { fillOnce, openBuild, type Running, startApi } from '../harness/worker.ts'
 import { run as measureWrites } from './writes.ts'
 
 /** `SIZES=20000` measures one. */
@@ -40,10 +38,10 @@ const CURSOR = '{cursor}'
 /** Pages walked to that cursor. */
 const WALKED = 40
 
+type Get = ReturnType<typeof get>
 type Growth = 'flat' | 'grows'
 type Shape = [name: string, path: string, growth: Growth]
 
-/** The list of the other company. */
 const OF_SMALL = 'clients of a small neighbour'
 
 const LETTERS = Array.from({ length: 90 }, (_, n) => encodeURIComponent(String.fromCodePoint(0x61 + n * 5)))
@@ -99,47 +97,39 @@ function listsOf(size: number): Record<string, Shape[]> {
 }
 
 /** The worst shapes of paged lists and searches, each beside the first page of its list in the same run; then of writes. */
-export function run(): Promise<void> {
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    for (const size of SIZES) {
-      const { cached, tokens } = await fillOnce(`shapes-${size}`, (worker) => fill(worker, size))
-      const measured: Measured = new Map()
-      for (let round = 0; round < ROUNDS; round++) {
-        const state = join(directory, `round-${round}`)
-        cpSync(cached, state, { recursive: true })
-        await measureRound(script, state, size, tokens, measured)
-        rmSync(state, { recursive: true, force: true })
-      }
-      print(size, measured)
+export async function run(): Promise<void> {
+  await using build = await openBuild('no-company-limit.js')
+  for (const size of SIZES) {
+    const { cached, tokens } = await fillOnce(`shapes-${size}`, (worker) => fill(worker, size))
+    const measured: Measured = new Map()
+    for (let round = 0; round < ROUNDS; round++) {
+      const state = join(build.directory, `round-${round}`)
+      cpSync(cached, state, { recursive: true })
+      await measureRound(build.script, state, size, tokens, measured)
+      rmSync(state, { recursive: true, force: true })
     }
-    await measureWrites()
-  })
+    print(size, measured)
+  }
+  await measureWrites()
 }
 
 /** By list and shape, of each round: the median of its requests and the database time of one, in milliseconds. */
 type Measured = Map<string, { p50: number[]; databaseMs: number[] }>
 
-/** Tokens by company. */
 type Tokens = Record<'large' | 'small', string[]>
 
 /** Fills two companies. Nothing gathers statistics. */
 async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
   const tokens = await fillCompany(worker, 0, TOKENS * 2)
   const db = await worker.getD1Database('DB')
-  await db.batch([
-    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Small', 0, 0)"),
-    db.prepare(`UPDATE api_tokens SET company_id = 2 WHERE id > ${TOKENS}`),
-    db.prepare(
-      "INSERT INTO clients (company_id, id, company_name, company_name_key, deleted, created_at, updated_at) VALUES (1, 1000000, 'Holder', 'HOLDER', 1, 0, 0)",
-    ),
-    db.prepare(
-      "INSERT INTO orders (company_id, id, title, client_id, created_date, created_at, updated_at) VALUES (1, 1000000, 'Holder', 1000000, '2020-01-01', 0, 0)",
-    ),
-    db.prepare(
-      "INSERT INTO invoices (company_id, id, project_id, number, created_at, updated_at) VALUES (1, 1, 1000000, '1', 0, 0)",
-    ),
-  ])
+  const times = { created_at: 0, updated_at: 0 }
+  await insert(db, 'companies', [{ id: 2, slot: 2, name: 'Small', ...times }])
+  await db.prepare(`UPDATE api_tokens SET company_id = 2 WHERE id > ${TOKENS}`).run()
+  // The order that has all lines, beside the company's own.
+  const holder = { id: 1_000_000, ...times }
+  await insertOf(db, 1, 'clients', [{ ...holder, company_name: 'Holder', company_name_key: 'HOLDER', deleted: 1 }])
+  await insertOf(db, 1, 'orders', [{ ...holder, title: 'Holder', client_id: holder.id, created_date: '2020-01-01' }])
+  await insertOf(db, 1, 'invoices', [{ id: 1, project_id: holder.id, number: '1', ...times }])
   for (let from = 1; from <= size; from += CHUNK) {
     const ids = Array.from({ length: CHUNK }, (_, index) => from + index)
     await insertOf(db, 1, 'clients', ids.map(clientRow))
@@ -154,16 +144,9 @@ async function fill(worker: Running['worker'], size: number): Promise<Tokens> {
 }
 
 function orderRow(id: number) {
-  const day = new Date(Date.UTC(2026, 9, 1) - (id % 1_000) * 86_400_000).toISOString().slice(0, 10)
-  return {
-    id,
-    title: `Order ${id}`,
-    client_id: id,
-    order_status_id: (id % 2) + 1,
-    created_date: day,
-    created_at: 0,
-    updated_at: 0,
-  }
+  const created_date = new Date(NEWEST - (id % 1_000) * DAY_MS).toISOString().slice(0, 10)
+  const times = { created_date, created_at: 0, updated_at: 0 }
+  return { id, title: `Order ${id}`, client_id: id, order_status_id: (id % 2) + 1, ...times }
 }
 
 function itemRow(id: number) {
@@ -181,12 +164,11 @@ async function measureRound(
 ): Promise<void> {
   await using api = await startApi(script, state)
   const { url } = api
-  let turn = 0
   for (const [list, shapes] of Object.entries(listsOf(size))) {
-    const owned = tokens[list === OF_SMALL ? 'small' : 'large']
-    const request = (path: string) => () => get(path, owned[turn++ % TOKENS] ?? '')
+    const token = inTurn(tokens[list === OF_SMALL ? 'small' : 'large'])
+    const request = (path: string) => () => get(path, token())
     const first = shapes[0]?.[1] ?? ''
-    for (let n = 0; n < 20; n++) await send(url, request(first)())
+    for (let n = 0; n < 20; n++) await sendWell(url, request(first)())
     const cursor = shapes.some(([, path]) => path.includes(CURSOR)) ? await walk(url, first, request) : ''
     const requests = shapes.map(([name, path]) => ({
       name,
@@ -196,7 +178,7 @@ async function measureRound(
     for (let n = 0; n < TIMES; n++) {
       for (const { next, ms } of requests) {
         const start = performance.now()
-        await send(url, next())
+        await sendWell(url, next())
         ms.push(performance.now() - start)
         await setTimeout((ms.at(-1) ?? 0) * PAUSES)
       }
@@ -220,7 +202,7 @@ function resultOf(measured: Measured, list: string, name: string) {
 async function walk(url: string, path: string, request: (path: string) => () => Get): Promise<string> {
   let cursor = ''
   for (let n = 0; n < WALKED; n++) {
-    const response = await send(url, request(cursor ? `${path}?cursor=${cursor}` : path)())
+    const response = await sendWell(url, request(cursor ? `${path}?cursor=${cursor}` : path)())
     cursor = JSON.parse(await response.text()).pagination.next_cursor
   }
   return cursor
@@ -229,15 +211,8 @@ async function walk(url: string, path: string, request: (path: string) => () => 
 /** Database time of a request, by the limits of one token before and after it. */
 async function databaseTime(url: string, next: () => Get): Promise<number> {
   const request = next()
-  const before = databaseLeft(await send(url, { ...request, path: '/api/v1/clients/1' }))
-  return before - databaseLeft(await send(url, request))
-}
-
-async function send(url: string, { path, headers }: Get): Promise<Response> {
-  const response = await fetch(`${url}${path}`, { headers })
-  if (!response.ok) throw new Error(`${path}: ${response.status}`)
-  const body = await response.arrayBuffer()
-  return new Response(body, response)
+  const before = databaseLeft(await sendWell(url, { ...request, path: '/api/v1/clients/1' }))
+  return before - databaseLeft(await sendWell(url, request))
 }
 
 function print(size: number, measured: Measured): void {

@@ -1,55 +1,42 @@
-import { join } from 'node:path'
-import { fillState, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { median } from './load.ts'
-import { buildWorker, type Running, startApi, startFloor } from './worker.ts'
+import { fillCompany } from '../harness/company.ts'
+import { get, sendWell, type Wire } from '../harness/http.ts'
+import { column, median } from '../harness/load.ts'
+import { fillState, openBuild, type Running, startApi, startFloor } from '../harness/worker.ts'
 
 const ROUNDS = 9
-
-/** Milliseconds. */
-interface Times {
-  /** Until the runtime has parsed the script, run its modules, and listens. */
-  ready: number
-  first: number
-  second: number
-}
+/** `ready` is until the runtime has parsed the script, run its modules, and listens; the others are requests. */
+const TIMES = ['ready', 'first', 'second'] as const
 
 /**
  * What a new isolate costs: the start of a runtime with the Worker and its first two requests, beside those of the floor.
  * Each round starts new processes.
  */
-export function run(): Promise<void> {
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'))
-    const state = join(directory, 'state')
-    const [token] = await fillState(state, (worker) => fillCompany(worker, 100, 1))
-    const headers = { authorization: `Bearer ${token}` }
-    const rounds: { api: Times; floor: Times }[] = []
-    for (let round = 0; round < ROUNDS; round++) {
-      const api = await measure(() => startApi(script, state), '/api/v1/clients/1', headers)
-      const floor = await measure(() => startFloor('floor.js', state), '/client/1')
-      rounds.push({ api, floor })
-    }
-    const of = (name: keyof Times, worker: 'api' | 'floor') => median(rounds.map((times) => times[worker][name]))
-    console.log('start            API, ms   floor, ms')
-    for (const name of ['ready', 'first', 'second'] as const) {
-      console.log(
-        `${name.padEnd(14)} ${of(name, 'api').toFixed(1).padStart(9)} ${of(name, 'floor').toFixed(1).padStart(11)}`,
-      )
-    }
-  })
+export async function run(): Promise<void> {
+  await using build = await openBuild()
+  const { script, state } = build
+  const [token = ''] = await fillState(state, (worker) => fillCompany(worker, 100, 1))
+  const rounds: Record<'api' | 'floor', number[]>[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    const api = await measure(() => startApi(script, state), get('/clients/1', token))
+    const floor = await measure(() => startFloor('floor.js', state), { path: '/client/1' })
+    rounds.push({ api, floor })
+  }
+  console.log('start            API, ms   floor, ms')
+  for (const [index, name] of TIMES.entries()) {
+    const [api, floor] = (['api', 'floor'] as const).map((of) => median(rounds.map((round) => round[of][index] ?? 0)))
+    console.log(`${name.padEnd(14)}  ${column(api ?? 0)}    ${column(floor ?? 0)}`)
+  }
 }
 
-async function measure(start: () => Promise<Running>, path: string, headers = {}): Promise<Times> {
+/** The milliseconds of each of {@link TIMES}. */
+async function measure(start: () => Promise<Running>, request: Wire): Promise<number[]> {
   const startedAt = performance.now()
   await using running = await start()
-  const ready = performance.now() - startedAt
-  const timed = async () => {
+  const times = [performance.now() - startedAt]
+  for (let count = 0; count < 2; count++) {
     const sentAt = performance.now()
-    const response = await fetch(running.url + path, { headers })
-    await response.arrayBuffer()
-    if (!response.ok) throw new Error(`${path}: ${response.status}`)
-    return performance.now() - sentAt
+    await sendWell(running.url, request)
+    times.push(performance.now() - sentAt)
   }
-  return { ready, first: await timed(), second: await timed() }
+  return times
 }

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fillState, inDirectory } from '../harness/state.ts'
-import { fillCompany } from './company.ts'
-import { bearer, median } from './load.ts'
-import { buildWorker, type Running, startApi, startFloor } from './worker.ts'
+import { fillCompany, insert, insertOf } from '../harness/company.ts'
+import { call, send, sendWell } from '../harness/http.ts'
+import { inTurn, median } from '../harness/load.ts'
+import { fillState, openBuild, type Running, startApi, startFloor } from '../harness/worker.ts'
 
 /*
  * The database time of every write with the worst body of at most 1 MiB, beside a floor write of the same run. The company
@@ -77,9 +77,7 @@ function fitting<T>(count: number, limit: number, make: () => T): T[] {
   return list
 }
 
-async function newClient(ask: Ask): Promise<number> {
-  return (await ask('POST', '/clients', { company_name: 'Worst' })).client.id
-}
+const newClient = async (ask: Ask) => (await ask('POST', '/clients', { company_name: 'Worst' })).client.id
 
 async function newOrder(ask: Ask): Promise<number> {
   const client_id = await newClient(ask)
@@ -250,14 +248,12 @@ const SHAPES: Record<string, Shape> = {
   ),
 }
 
-export const run = (): Promise<void> => inDirectory(measure)
-
-async function measure(directory: string): Promise<void> {
-  const state = join(directory, 'state')
+export async function run(): Promise<void> {
+  await using build = await openBuild('held-database.js')
+  const { script, directory, state } = build
   const tokens = await fillState(state, fill)
   await using floor = await startFloor('floor.js', join(directory, 'floor'))
   await fillCompany(floor.worker, 1, 1)
-  const script = buildWorker(join(directory, 'build'), 'held-database.js')
   let heldMs = 0
   let isLogged = false
   await using api = await startApi(script, state, {
@@ -267,19 +263,18 @@ async function measure(directory: string): Promise<void> {
       if (line.event === 'held') heldMs = Math.max(heldMs, line.ms)
     },
   })
-  let turn = 0
-  const send = async (...[method, path, body]: Sent) => {
+  const token = inTurn(tokens)
+  const measure = async (...[method, path, body]: Sent) => {
     isLogged = false
     heldMs = 0
-    const headers = { ...bearer(tokens[turn++ % TOKENS] ?? ''), 'content-type': 'application/json' }
-    const text = body && JSON.stringify(body)
-    const response = await fetch(`${api.url}/api/v1${path}`, { method, headers, body: text ?? null })
+    const wire = call(method, path, token(), body)
+    const response = await send(api.url, wire)
     const answer = await response.text()
     for (let wait = 0; !isLogged && wait < 500; wait++) await sleep(2)
-    return { answer, status: response.status, heldMs, bytes: Buffer.byteLength(text ?? '') }
+    return { answer, status: response.status, heldMs, bytes: Buffer.byteLength(wire.body ?? '') }
   }
   const ask: Ask = async (...sent) => {
-    const { status, answer } = await send(...sent)
+    const { status, answer } = await measure(...sent)
     if (status !== 200) throw new Error(`${sent[0]} ${sent[1]}: ${status} ${answer.slice(0, 500)}`)
     return JSON.parse(answer)
   }
@@ -292,7 +287,7 @@ async function measure(directory: string): Promise<void> {
       const floorTimes: number[] = []
       for (let n = 0; n < TIMES; n++) {
         for (let write = 0; write < FLOOR_WRITES / TIMES; write++) floorTimes.push(await writeFloor(floor.url))
-        const sent = await send(...(await shape((length) => textOf(alphabet, length), ask)))
+        const sent = await measure(...(await shape((length) => textOf(alphabet, length), ask)))
         if (sent.status !== 200) {
           process.exitCode = 1
           console.log(`  ${name}: ${sent.status} ${sent.answer.slice(0, 100)}`)
@@ -309,8 +304,7 @@ async function writeFloor(url: string): Promise<number> {
   const company_name = textOf('ascii', 20)
   const body = JSON.stringify({ company_name, email: `${Math.random()}@mail.example` })
   const start = performance.now()
-  const response = await fetch(`${url}/client`, { method: 'POST', body })
-  await response.arrayBuffer()
+  await sendWell(url, { method: 'POST', path: '/client', body })
   return performance.now() - start
 }
 
@@ -318,11 +312,9 @@ async function writeFloor(url: string): Promise<number> {
 async function fill(worker: Running['worker']): Promise<string[]> {
   const tokens = await fillCompany(worker, LOOKALIKE_CLIENTS, TOKENS)
   const db = await worker.getD1Database('DB')
-  await db.batch([
-    db.prepare("INSERT INTO companies (id, slot, name, created_at, updated_at) VALUES (2, 2, 'Writes', 0, 0)"),
-    db.prepare("INSERT INTO order_statuses (company_id, id, title, is_default) VALUES (2, 1, 'New', 1)"),
-    db.prepare('UPDATE api_tokens SET company_id = 2'),
-  ])
+  await insert(db, 'companies', [{ id: 2, slot: 2, name: 'Writes', created_at: 0, updated_at: 0 }])
+  await insertOf(db, 2, 'order_statuses', [{ id: 1, title: 'New', is_default: 1 }])
+  await db.prepare('UPDATE api_tokens SET company_id = 2').run()
   return tokens
 }
 

@@ -1,13 +1,17 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
-import { checkThreads } from './check-threads.ts'
-import { apply, type CompanyState, entityOf } from './company-state.ts'
-import { compareLists, differences } from './differences.ts'
-import { type Action, idIn, type Write } from './journal.ts'
-import { checkMailObjects, type MailObjects } from './mail-objects.ts'
-import { openCopy, readAudit, readState, select } from './read-state.ts'
-import type { AuditRow, EventRow } from './rows.ts'
-import { compareIndexes } from './search-index.ts'
+import {
+  type AuditRow,
+  compareLists,
+  differences,
+  type EventRow,
+  openCopy,
+  readAudit,
+  readState,
+  select,
+} from './rows.ts'
+import { type Action, apply, type CompanyState, entityOf, idIn, type Write } from './state.ts'
+import { checkMailObjects, checkThreads, type MailObjects } from './threads.ts'
 
 export interface Checked {
   /** A copy of the database, which may be written to. */
@@ -25,22 +29,18 @@ export interface Checked {
  */
 export function checkDatabase(checked: Checked, first: CompanyState, journal: readonly Write[]): string[] {
   const { path, objects, isCollected = false } = checked
-  const db = openCopy(path)
-  try {
-    const expected = structuredClone(first)
-    return [
-      ...checkFile(db),
-      ...replay(expected, journal, readAudit(db)),
-      ...compareStates(expected, readState(db)),
-      ...checkThreads(db, expected, objects),
-      ...checkMailObjects(db, objects, isCollected),
-      ...checkKeys(db),
-      ...checkCounts(db),
-      ...compareIndexes(db),
-    ]
-  } finally {
-    db.close()
-  }
+  using db = openCopy(path)
+  const expected = structuredClone(first)
+  return [
+    ...checkFile(db),
+    ...replay(expected, journal, readAudit(db)),
+    ...compareStates(expected, readState(db)),
+    ...checkThreads(db, expected, objects),
+    ...checkMailObjects(db, objects, isCollected),
+    ...checkKeys(db),
+    ...checkCounts(db),
+    ...compareIndexes(db),
+  ]
 }
 
 function checkFile(db: DatabaseSync): string[] {
@@ -105,7 +105,6 @@ function compareEvents(expected: EventRow[], actual: EventRow[]): string[] {
 
 const FOLDED = ['company_name', 'first_name', 'last_name', 'email', 'phone']
 
-/** The columns that are derived from a client's text. */
 function checkKeys(db: DatabaseSync): string[] {
   return select<Record<string, string | null>>(db, 'SELECT * FROM clients').flatMap((row) => {
     const stored = FOLDED.map((name) => row[`${name}_key`])
@@ -115,7 +114,6 @@ function checkKeys(db: DatabaseSync): string[] {
   })
 }
 
-/** The stored counts must equal the counted rows. */
 function checkCounts(db: DatabaseSync): string[] {
   const [stored] = select(db, 'SELECT client_count, order_count FROM companies')
   const [real] = select(
@@ -124,4 +122,44 @@ function checkCounts(db: DatabaseSync): string[] {
        (SELECT count(*) FROM orders WHERE deleted = 0) AS order_count`,
   )
   return differences('the counts of the company', stored, real)
+}
+
+/** A row for each character of `text`: `key` counts them from 0. */
+const charactersOf = (text: string) =>
+  `json_each('[' || rtrim(replace(hex(zeroblob(length(${text}))), '00', '0,'), ',') || ']')`
+
+const spaced = (text: string) =>
+  `(SELECT char(30) || group_concat(substr(${text}, key + 1, 1), char(30)) || char(30) FROM ${charactersOf(text)})`
+
+/** Each full-text table, the table and the text that it indexes, and whether it has deleted rows. */
+const SOURCES = [
+  ['clients_fts', 'clients', 'search_text || char(31) || phone_digits', false],
+  ['catalog_items_fts', 'catalog_items', 'search_text', false],
+  ['invoice_items_fts', 'invoice_items', 'search_text', true],
+  ['orders_fts', 'orders', 'title_key || char(31) || number_key', true],
+  ['client_names_fts', 'clients', 'company_name_key', true],
+] as const
+
+/** Builds a copy of each full-text table from its rows and compares the two, trigram by trigram. */
+function compareIndexes(db: DatabaseSync): string[] {
+  return SOURCES.flatMap(([name, table, text, hasAll]) => {
+    // Digits are searched on their own.
+    const whole = name === 'clients_fts' ? 'search_text, phone_digits' : text
+    const columns = name === 'clients_fts' ? 'text, digits, spaced' : 'text, spaced'
+    const [made] = select<{ sql: string }>(db, `SELECT sql FROM sqlite_schema WHERE name = '${name}'`)
+    if (!made) return [`there is no ${name}`]
+    db.exec(`${made.sql.replace(name, `temp.fresh_${name}`)};
+      INSERT INTO temp.fresh_${name} (rowid, ${columns})
+        SELECT slot << 53 | t.id, ${whole}, ${spaced(`(${text})`)}
+        FROM main.${table} AS t JOIN main.companies AS c ON c.id = company_id WHERE ${hasAll ? 'true' : 'deleted = 0'};
+      CREATE VIRTUAL TABLE temp.old_${name} USING fts5vocab(main, ${name}, instance);
+      CREATE VIRTUAL TABLE temp.new_${name} USING fts5vocab(temp, fresh_${name}, instance)`)
+    const only = (one: string, other: string) =>
+      select<{ rows: number }>(
+        db,
+        `SELECT count(DISTINCT doc) AS rows FROM (SELECT * FROM temp.${one}_${name} EXCEPT SELECT * FROM temp.${other}_${name})`,
+      )[0]?.rows ?? 0
+    const [stale, missing] = [only('old', 'new'), only('new', 'old')]
+    return stale + missing === 0 ? [] : [`${name} is wrong: ${missing} rows lack words, ${stale} have words too many`]
+  })
 }

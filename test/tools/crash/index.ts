@@ -1,9 +1,7 @@
 import { randomInt } from 'node:crypto'
-import { parseArgs } from 'node:util'
-import { readNumber } from '../harness/number.ts'
-import { crashCreates } from './creates.ts'
-import { crashImport } from './imports.ts'
-import { crash } from './run.ts'
+import { conclude, readFlags } from '../harness/arguments.ts'
+import { crashCreates, crashImport } from './resumed.ts'
+import { crash, describe } from './run.ts'
 
 /*
  * npm run crash -- --times N --seed S
@@ -16,46 +14,22 @@ import { crash } from './run.ts'
  * each restart that nothing is lost or torn. Ends with exit code 1 where something was. Needs Linux.
  */
 const USAGE = 'npm run crash -- [--times N | --creates N | --import N] [--seed S]'
-const SHOWN = 20
+const ANY: [number, number] = [0, 999_999_999]
 
-const { values } = parseArgs({
-  options: {
-    times: { type: 'string' },
-    creates: { type: 'string' },
-    import: { type: 'string' },
-    seed: { type: 'string' },
-  },
-})
-const times = readNumber(values.times ?? '10', USAGE)
-const seed = readNumber(values.seed ?? String(randomInt(1_000_000_000)), USAGE)
-
-if (values.creates !== undefined) {
-  const creates = readNumber(values.creates, USAGE)
-  console.log(`seed ${seed}, ${creates} creations`)
+const flags = readFlags(USAGE, { times: ANY, creates: ANY, import: ANY, seed: ANY })
+const { times = 10, creates, import: orders, seed = randomInt(1_000_000_000) } = flags
+console.log(`seed ${seed}`)
+if (creates !== undefined) {
   const figures = await crashCreates({ seed, creates })
   console.log(JSON.stringify(figures))
-  process.exitCode = figures.rows === creates && figures.ids === creates ? 0 : 1
-} else if (values.import !== undefined) {
-  const orders = readNumber(values.import, USAGE)
-  console.log(`seed ${seed}, an import of ${orders} orders`)
+  conclude([figures.rows, figures.ids].filter((count) => count !== creates).map((count) => `${count}, not ${creates}`))
+} else if (orders !== undefined) {
   const { findings, ...figures } = await crashImport({ seed, orders })
-  conclude(findings, JSON.stringify({ ...figures, findings: findings.length }))
-} else await runCrashes()
-
-function conclude(findings: string[], summary: string): void {
-  for (const finding of findings.slice(0, SHOWN)) console.log(`\n${finding}`)
-  console.log(`\n${summary}`)
-  process.exitCode = findings.length > 0 ? 1 : 0
-}
-
-async function runCrashes(): Promise<void> {
-  console.log(`seed ${seed}, ${times} crashes`)
-  const started = Date.now()
+  console.log(JSON.stringify(figures))
+  conclude(findings)
+} else {
   const { figures, findings, close } = await crash({ seed, times, report: console.log })
   await close()
-  const { crashes, acknowledged, inFlight, carriedOut, refused, unnamedObjects } = figures
-  conclude(
-    findings,
-    `${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything) in ${Math.round((Date.now() - started) / 1_000)} s: ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name; ${findings.length} findings`,
-  )
+  console.log(describe(figures))
+  conclude(findings)
 }

@@ -3,12 +3,10 @@ import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createRandom, type Random } from '../../support/random.ts'
 import { checkDatabase } from './check.ts'
-import type { CompanyState } from './company-state.ts'
-import { type Action, idIn, type Write } from './journal.ts'
-import { countUnnamed, nextMailObject, readMailObjects } from './mail-objects.ts'
-import { openCopy, readState, select } from './read-state.ts'
-import { type Service, startService, type Victim } from './service.ts'
-import { openShop, type Shop } from './shop.ts'
+import { openCopy, readState, select } from './rows.ts'
+import { openShop, type Service, type Shop, startService, type Victim } from './shop.ts'
+import { type Action, type CompanyState, idIn, type Write } from './state.ts'
+import { countUnnamed, nextMailObject, readMailObjects } from './threads.ts'
 import { FIRST_WRITE, makeAction, send, type World } from './writes.ts'
 
 const WRITERS = 8
@@ -40,7 +38,9 @@ const noFigures = () => ({
 })
 
 type Figures = ReturnType<typeof noFigures>
-export type Survivor = Awaited<ReturnType<typeof crash>>
+
+export const describe = ({ crashes, acknowledged, inFlight, carriedOut, refused, unnamedObjects }: Figures) =>
+  `${crashes.workerd + crashes.group} crashes (${crashes.workerd} of the runtime, ${crashes.group} of everything): ${acknowledged} writes acknowledged, ${inFlight} in flight at a kill (${carriedOut} of them carried out), ${refused} refused, ${unnamedObjects} objects of mail left without a name`
 
 /**
  * Kills the service repeatedly while several callers write, restarts it on the same data and checks that every
@@ -54,7 +54,7 @@ export async function crash({ seed, times, report = () => {} }: Settings) {
   const findings: string[] = []
   let service: Service | undefined
   try {
-    const { first, world } = await readWorld(shop)
+    const { first, world } = readWorld(await shop.copyDatabase())
     service = await startService(shop.state)
     await service.waitUntilServing(tokenOf(shop, 0))
     const sent = await send(service.url, tokenFor(shop, FIRST_WRITE, 0), 'crash-first', FIRST_WRITE, world)
@@ -97,23 +97,19 @@ export async function crash({ seed, times, report = () => {} }: Settings) {
   }
 }
 
-async function readWorld(shop: Shop): Promise<{ first: CompanyState; world: World }> {
-  const db = openCopy(await shop.copyDatabase())
-  try {
-    const first = readState(db)
-    const live = (rows: Iterable<{ id: number; deleted: number }>) =>
-      [...rows].flatMap(({ id, deleted }) => (deleted ? [] : [id]))
-    const statuses = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE deleted = 0')
-    const world = {
-      clientIds: live(first.clients.values()),
-      orderIds: live(first.orders.values()),
-      statusIds: statuses.map(({ id }) => id),
-      maybeDeleted: { orders: new Set<number>(), clients: new Set<number>() },
-    }
-    return { first, world }
-  } finally {
-    db.close()
+function readWorld(path: string): { first: CompanyState; world: World } {
+  using db = openCopy(path)
+  const first = readState(db)
+  const live = (rows: Map<number, { id: number; deleted: number }>) =>
+    [...rows.values()].flatMap(({ id, deleted }) => (deleted ? [] : [id]))
+  const statuses = select<{ id: number }>(db, 'SELECT id FROM order_statuses WHERE deleted = 0')
+  const world = {
+    clientIds: live(first.clients),
+    orderIds: live(first.orders),
+    statusIds: statuses.map(({ id }) => id),
+    maybeDeleted: { orders: new Set<number>(), clients: new Set<number>() },
   }
+  return { first, world }
 }
 
 interface Round {
@@ -122,7 +118,6 @@ interface Round {
   /** Null for the moment of the next object of mail. */
   killAfterMs: number | null
   moment: 'begun' | 'stored'
-  /** One for each caller. */
   randoms: Random[]
 }
 
@@ -169,10 +164,9 @@ function remember(world: World, write: Write): void {
 }
 
 function countOutcomes(figures: Figures, journal: readonly Write[], copy: string): void {
-  const db = openCopy(copy)
+  using db = openCopy(copy)
   const done = new Set(select<{ id: string }>(db, 'SELECT request_id AS id FROM audit_log').map(({ id }) => id))
   figures.unnamedObjects = countUnnamed(db)
-  db.close()
   for (const { outcome, requestId } of journal) {
     if (outcome !== 'unknown') figures[outcome]++
     else if (done.has(requestId)) figures.carriedOut++

@@ -1,15 +1,20 @@
 import { readdirSync } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtempDisposable, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { backup, DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { readSampleSeed } from '../../../src/cli/sample-company.ts'
 import { importSeed } from '../../../src/cli/seed-file.ts'
 import { connect } from '../../../src/cli/target.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 import { createToken } from '../../../src/operation/admin/tokens/contract.ts'
 import { credentialsFor, startAccounting } from '../../../src/simulators/accounting.ts'
-import { LOOK_ALIKE } from '../bench/company.ts'
+import { type RunningDev, startDev } from '../../node/servers.ts'
+import type { Random } from '../../support/random.ts'
+import { LOOK_ALIKE } from '../harness/company.ts'
+import { type Answer, ask } from '../harness/http.ts'
+import { findWorker, killProcess } from '../harness/processes.ts'
 
 /** A token may make 300 requests a minute, so writes go round many of them. */
 const TOKENS = 45
@@ -22,8 +27,8 @@ export type Shop = Awaited<ReturnType<typeof openShop>>
  */
 export async function openShop() {
   await using opened = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'crm-crash-'))
-  opened.defer(() => rm(folder, { recursive: true, force: true }))
+  const { path: folder, remove } = await mkdtempDisposable(join(tmpdir(), 'crm-crash-'))
+  opened.defer(remove)
   const state = join(folder, 'state')
   const accounting = await startAccounting()
   opened.defer(accounting.close)
@@ -64,12 +69,91 @@ async function copyDatabase(state: string, path: string): Promise<string> {
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
   if (file === undefined) throw new Error('There is no database.')
   await rm(path, { force: true })
-  const source = new DatabaseSync(join(folder, file), { readOnly: true })
-  try {
-    // All pages in one step: what is written meanwhile does not make it start again.
-    await backup(source, path, { rate: 1_000_000 })
-    return path
-  } finally {
-    source.close()
+  using source = new DatabaseSync(join(folder, file), { readOnly: true })
+  // All pages in one step: what is written meanwhile does not make it start again.
+  await backup(source, path, { rate: 1_000_000 })
+  return path
+}
+
+const READY_MS = 240_000
+const PAUSE_MS = 50
+const REQUEST_MS = 2_000
+
+/** Which processes a crash ends: the one that serves, or all that `npm run dev` started, itself included. */
+export type Victim = 'workerd' | 'group'
+
+export type Service = Awaited<ReturnType<typeof startService>>
+
+/** Starts `npm run dev` on a state directory and a free port, in a process group of its own. */
+export async function startService(state: string) {
+  const dev = await startDev({ state, detached: true })
+  return {
+    /** The URL up to `/api/v1`. */
+    url: dev.url,
+    kill: (victim: Victim) => process.kill(victim === 'group' ? -dev.pid : findWorker(dev.pid), 'SIGKILL'),
+    /** Resolves once it responds, after a start or after a crash of the runtime, which restarts by itself. */
+    waitUntilServing: (token: string) => waitUntilServing(dev, token),
+    async stop() {
+      await dev.stop()
+      // What outlived a kill.
+      killProcess(-dev.pid)
+    },
   }
+}
+
+async function waitUntilServing({ url, output, isRunning }: RunningDev, token: string) {
+  const end = Date.now() + READY_MS
+  let seen: Answer | undefined
+  // Without a response it is being restarted.
+  while (Date.now() < end && isRunning()) {
+    seen = await ask({ url }, token, 'GET', '/api/v1/clients?per_page=1', { timeoutMs: REQUEST_MS })
+    if (seen.status === 200) return
+    await sleep(PAUSE_MS)
+  }
+  throw new Error(
+    `The service did not get ready (${seen?.status} ${JSON.stringify(seen?.body)}): ${output.stderr.slice(-2_000).trim()}`,
+  )
+}
+
+/** Gives work a shop of its own, and the service that runs on it. */
+export async function withService<T>(work: (shop: Shop, service: Service) => Promise<T>): Promise<T> {
+  await using opened = new AsyncDisposableStack()
+  const shop = await openShop()
+  opened.defer(shop.close)
+  const service = await startService(shop.state)
+  opened.defer(service.stop)
+  await service.waitUntilServing(shop.tokens[0] ?? '')
+  return await work(shop, service)
+}
+
+/** When the runtime is killed, after it serves. */
+const KILL_AFTER_MS = [100, 800] as const
+
+/**
+ * Kills the runtime again and again at random moments, until the work has ended.
+ *
+ * @param whenKilled runs before the runtime serves again
+ * @returns the number of kills
+ */
+export async function killUntilDone(
+  [shop, service]: [Shop, Service],
+  random: Random,
+  work: Promise<unknown>,
+  whenKilled: () => Promise<void> = async () => {},
+): Promise<number> {
+  let isDone = false
+  const done = work.finally(() => {
+    isDone = true
+  })
+  const kill = async () => {
+    for (let kills = 0; ; kills++) {
+      await sleep(random.between(...KILL_AFTER_MS))
+      if (isDone) return kills
+      service.kill('workerd')
+      await whenKilled()
+      await service.waitUntilServing(shop.tokens.at(-1) ?? '')
+    }
+  }
+  const [kills] = await Promise.all([kill(), done])
+  return kills
 }

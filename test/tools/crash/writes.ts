@@ -1,7 +1,7 @@
 import type { Random } from '../../support/random.ts'
-import { ask } from '../harness/ask.ts'
-import type { Action, ClientFields, OrderFields, ThreadName, Write } from './journal.ts'
-import { BYTES_FOR_R2, makeThreadBody, THREAD_BYTES } from './thread-body.ts'
+import { ask } from '../harness/http.ts'
+import type { Action, ClientFields, OrderFields, ThreadName, Write } from './state.ts'
+import { BYTES_FOR_R2, makeThreadBody, THREAD_BYTES } from './threads.ts'
 
 /** A request that hangs longer than this after a kill counts as left without a response. */
 const PATIENCE_MS = 20_000
@@ -23,7 +23,6 @@ const THREADS: ThreadName[] = MAILBOXES.flatMap((accountEmail) =>
 )
 const NAMES = ['Harbor Rowing', 'Ünïon Tees', 'Северный клуб', 'Maple School', 'Blue River Brewing']
 
-/** What writes may refer to. */
 export interface World {
   clientIds: number[]
   orderIds: number[]
@@ -45,7 +44,6 @@ const WEIGHTS: [number, (random: Random, world: World) => Action][] = [
   [17, writeThread],
 ]
 
-/** The next write, at random. */
 export function makeAction(random: Random, world: World): Action {
   let turn = random.between(
     1,
@@ -128,9 +126,7 @@ function writeThread(random: Random): Action {
   return { kind: 'email_thread.write', thread, bytes }
 }
 
-function nameFor(random: Random): string {
-  return `${random.pick(NAMES)} ${random.hex(6)}`
-}
+const nameFor = (random: Random) => `${random.pick(NAMES)} ${random.hex(6)}`
 
 function clientFields(random: Random): ClientFields {
   return {
@@ -154,13 +150,9 @@ function clientChange(random: Random): ClientFields {
 }
 
 /** Long enough that no two are equal: they are unique in the company. */
-function externalId(random: Random): string {
-  return `shop:${random.hex(16)}`
-}
+const externalId = (random: Random) => `shop:${random.hex(16)}`
 
-function phone(random: Random): string {
-  return `(555) ${random.between(100, 999)}-${random.between(1_000, 9_999)}`
-}
+const phone = (random: Random) => `(555) ${random.between(100, 999)}-${random.between(1_000, 9_999)}`
 
 function orderChange(random: Random, world: World): OrderFields {
   return {

@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { readNumber } from '../harness/number.ts'
+import { conclude, readFlags } from '../harness/arguments.ts'
 import { PRIMARIES } from './places.ts'
 import { describe, judge } from './report.ts'
 import { runEdge } from './run.ts'
@@ -19,14 +18,8 @@ const REQUESTS_PER_SAMPLE = 500
 const DEPLOYS = 5
 const COLD_SHARE = 0.2
 
-const { values } = parseArgs({
-  options: {
-    requests: { type: 'string', default: '20000' },
-    'ignore-bookmarks': { type: 'boolean', default: false },
-  },
-})
-const pairs = readNumber(values.requests, USAGE, [1, 1_000_000])
-
+const flags = readFlags(USAGE, { requests: [1, 1_000_000] }, ['ignore-bookmarks'])
+const { requests: pairs = 20_000, 'ignore-bookmarks': ignoresBookmarks = false } = flags
 const measured = await runEdge({
   primaries: PRIMARIES,
   clients: CLIENTS,
@@ -34,10 +27,8 @@ const measured = await runEdge({
   pairs,
   coldShare: COLD_SHARE,
   deploys: DEPLOYS,
-  ignoresBookmarks: values['ignore-bookmarks'],
+  ignoresBookmarks,
   say: console.log,
 })
 console.log(describe(measured))
-const problems = judge(measured)
-for (const problem of problems) console.log(`FAILED: ${problem}`)
-process.exitCode = problems.length > 0 ? 1 : 0
+conclude(judge(measured))

@@ -55,23 +55,34 @@ export const CALLER_SITES = Object.keys(CALLERS) as Site[]
 /** Where the primaries are; each is the nearest location of one of the callers. */
 export const PRIMARIES = ['enam', 'weur', 'apac'] as const satisfies readonly Location[]
 
-export function roundTripMs(from: Site, to: Location): number {
-  return ROUND_TRIPS_MS[from][LOCATIONS.indexOf(to)] ?? 0
-}
+export const roundTripMs = (from: Site, to: Location) => ROUND_TRIPS_MS[from][LOCATIONS.indexOf(to)] ?? 0
 
-export function siteOf(location: Location): Site {
-  return SITES[location]
-}
+export const siteOf = (location: Location) => SITES[location]
 
 export function nearestLocation(site: Site): Location {
   return LOCATIONS.reduce((best, each) => (roundTripMs(site, each) < roundTripMs(site, best) ? each : best))
 }
 
 /** The round trip to what is nearest to a site: a near hop. */
-export function nearHopMs(site: Site): number {
-  return roundTripMs(site, nearestLocation(site))
+export const nearHopMs = (site: Site) => roundTripMs(site, nearestLocation(site))
+
+export const hasReplicaOnContinent = (site: Site) => !['SA', 'AF'].includes(CALLERS[site]?.continent ?? '')
+
+/** How the bindings of one Worker are simulated. */
+export interface Setup {
+  /** Where the primaries of its databases and its buckets are. */
+  primary: Location
+  databases: string[]
+  /** The class of each binding of objects. */
+  objects: Record<string, string>
+  caches: string[]
+  buckets: string[]
+  /** Whether every read goes to the nearest replica, however old: shows that the simulation finds stale reads. */
+  ignoresBookmarks: boolean
 }
 
-export function hasReplicaOnContinent(site: Site): boolean {
-  return !['SA', 'AF'].includes(CALLERS[site]?.continent ?? '')
-}
+/** The two databases that stand for one, and their bindings: its primary and its replicas. */
+export const copiesOf = (database: string): [primary: string, replica: string] => [
+  `PRIMARY_${database}`,
+  `REPLICA_${database}`,
+]

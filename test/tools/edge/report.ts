@@ -1,4 +1,4 @@
-import { quantile } from '../bench/load.ts'
+import { quantile } from '../harness/load.ts'
 import { KINDS, type Kind } from './callers.ts'
 import { CALLER_SITES, hasReplicaOnContinent, nearHopMs, roundTripMs, type Site } from './places.ts'
 import type { Measured } from './run.ts'
@@ -13,9 +13,7 @@ interface Figures {
 }
 
 /** NaN where nothing was measured. */
-function summarize(times: readonly number[]): Figures {
-  return { p50: quantile(times, 0.5), p95: quantile(times, 0.95) }
-}
+const summarize = (times: readonly number[]) => ({ p50: quantile(times, 0.5), p95: quantile(times, 0.95) })
 
 function figuresOf({ samples }: Measured, site: Site, kind: Kind, isCold: boolean): Figures {
   const all = samples.filter((each) => each.site === site && each.kind === kind && each.isCold === isCold)

@@ -1,10 +1,56 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build as bundle } from 'esbuild'
-import { fillDatabase, makeTokens } from '../bench/company.ts'
-import { CREDENTIALS_KEY, startRuntime } from '../bench/worker.ts'
-import { type Build, RUNTIME } from './build.ts'
-import type { Location } from './places.ts'
-import { copiesOf, type Setup } from './setup.ts'
+import { PROJECT_ROOT, readConfiguration } from '../../../src/cli/wrangler.ts'
+import { fillDatabase, makeTokens } from '../harness/company.ts'
+import { CREDENTIALS_KEY, startRuntime } from '../harness/worker.ts'
+import { copiesOf, type Location, type Setup } from './places.ts'
+
+/** A built Worker, with the bindings that its `wrangler.toml` names. */
+export interface Build {
+  configuration: ReturnType<typeof readConfiguration>
+  /** A module whose `create` evaluates the Worker's again. */
+  factory: string
+  /** The names of what the Worker exports, but for its default. */
+  exported: string[]
+}
+
+/** @param root the directory from which the script was built, by default this repository */
+export async function readBuild(script: string, root = PROJECT_ROOT): Promise<Build> {
+  const configuration = readConfiguration(join(root, 'wrangler.toml'))
+  return { configuration, ...(await toFactory(readFileSync(script, 'utf8'))) }
+}
+
+/** Modules of the runtime that a Worker may import. */
+const RUNTIME = ['cloudflare:*', 'node:*']
+
+/**
+ * The Worker's module as a function: each call has a module state of its own, as each isolate has. Its code is that of
+ * the build; only its imports and exports are written in another form.
+ */
+async function toFactory(script: string): Promise<Pick<Build, 'factory' | 'exported'>> {
+  const common = { write: false, logLevel: 'silent', external: RUNTIME, bundle: true, target: 'es2024' } as const
+  const stdin = { contents: script, loader: 'js' } as const
+  const { outputFiles, metafile } = await bundle({ ...common, stdin, format: 'cjs', metafile: true })
+  const input = Object.values(metafile.inputs)[0]
+  const names = [...new Set(input?.imports.map(({ path }) => path))]
+  const { metafile: exports } = await bundle({ ...common, stdin, format: 'esm', metafile: true })
+  const exported = Object.values(exports.outputs)[0]?.exports ?? []
+  const imports = names.map((name, index) => `import * as module${index} from '${name}'`)
+  // What a module of Node exports as default is what `require` returns.
+  const modules = names.map((name, index) => `'${name}': module${index}${name.startsWith('node:') ? '.default' : ''}`)
+  const factory = `${imports.join('\n')}
+const modules = { ${modules.join(', ')} }
+const require = (name) => modules[name]
+export function create() {
+  const module = { exports: {} }
+  ;(function (module, exports) {
+${outputFiles[0]?.text}
+  })(module, module.exports)
+  return module.exports
+}`
+  return { factory, exported: exported.filter((name) => name !== 'default') }
+}
 
 /** A simulated platform that serves one build. */
 export type Served = Awaited<ReturnType<typeof serve>>
@@ -51,7 +97,7 @@ export async function serve(build: Build, primary: Location, data: Data, state: 
   // The Worker uses the database in which the company is placed.
   for (const copy of copies) await fillDatabase(await worker.getD1Database(copy), data.clients, data.tokens)
   const serving = started.move()
-  return { primary, url, errors, stop: () => serving.disposeAsync() }
+  return { primary, url, errors, [Symbol.asyncDispose]: () => serving.disposeAsync() }
 }
 
 function entryOf({ exported }: Build, setup: Setup): string {

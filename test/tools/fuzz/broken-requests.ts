@@ -1,11 +1,10 @@
 import fc from 'fast-check'
 import type { JsonObject } from '../../../src/site/reference/json.ts'
 import { isOpen, type Operation, type Parameter, propertiesOf, requiredOf } from './description.ts'
-import { type Draft, writeObject } from './draft.ts'
 import { misfitEscapes, misfitTexts, misfitValues } from './misfits.ts'
+import { type Draft, writeObject } from './oracles.ts'
 import { BAD_PATH, BODY_LIMIT_BYTES, KEEPS_LONE_SURROGATES } from './rules.ts'
-import { validRequest } from './valid-requests.ts'
-import { AWKWARD_NAMES } from './values.ts'
+import { AWKWARD_NAMES, validRequest } from './valid-requests.ts'
 
 type Change = (draft: Draft) => Draft
 type Mutation = fc.Arbitrary<Change>

@@ -13,7 +13,6 @@ export interface Operation {
   method: string
   /** With `{name}` for a parameter. */
   path: string
-  /** Methods that the path knows. */
   methods: string[]
   pathParameters: Parameter[]
   queryParameters: Parameter[]
@@ -69,17 +68,12 @@ export function typesOf(schema: JsonObject): string[] | null {
   return Array.isArray(schema.type) ? schema.type.map(String) : [String(schema.type)]
 }
 
-/** The members that a schema of an object names. */
 export function propertiesOf(schema: JsonObject): [name: string, schema: JsonObject][] {
   const properties = isObject(schema.properties) ? schema.properties : {}
   return Object.entries(properties).map(([name, property]) => [name, resolve(property)])
 }
 
-export function requiredOf(schema: JsonObject): string[] {
-  return Array.isArray(schema.required) ? schema.required.map(String) : []
-}
+export const requiredOf = (schema: JsonObject) => (Array.isArray(schema.required) ? schema.required.map(String) : [])
 
 /** Whether an object may have members that are not named. */
-export function isOpen(schema: JsonObject): boolean {
-  return schema.additionalProperties !== false
-}
+export const isOpen = (schema: JsonObject) => schema.additionalProperties !== false

@@ -1,6 +1,5 @@
 import { randomInt } from 'node:crypto'
-import { parseArgs } from 'node:util'
-import { readNumber } from '../harness/number.ts'
+import { conclude, readFlags } from '../harness/arguments.ts'
 import { fuzz } from './run.ts'
 
 /*
@@ -14,32 +13,20 @@ const USAGE = 'npm run fuzz -- [--seconds N] [--seed S] [--times T] [--runs R]'
 /** Inserted beside the limit of 50: a quiet machine sends more requests a minute than those may. */
 const TOKENS = 200
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '60' },
-    seed: { type: 'string' },
-    times: { type: 'string', default: '1' },
-    runs: { type: 'string', default: '20' },
-  },
-})
-const seconds = readNumber(values.seconds, USAGE)
-const times = readNumber(values.times, USAGE)
-const runs = readNumber(values.runs, USAGE)
+const ANY: [number, number] = [0, 999_999_999]
+
+const flags = readFlags(USAGE, { seconds: ANY, seed: ANY, times: ANY, runs: ANY })
+const { seconds = 60, seed, times = 1, runs = 20 } = flags
 const seeds = Array.from({ length: times }, () => randomInt(1_000_000_000))
-if (values.seed !== undefined) seeds.splice(0, 1, readNumber(values.seed, USAGE))
+if (seed !== undefined) seeds.splice(0, 1, seed)
 
 console.log(`seeds ${seeds.join(', ')}, ${seconds} s each`)
 const started = Date.now()
 const { counts, statuses, neverCarriedOut, failures } = await fuzz({ seeds, seconds, tokens: TOKENS, runs })
-for (const failure of failures) console.log(`\n${failure}`)
 const total = Object.values(counts).reduce((sum, count) => sum + count, 0)
 console.log(
   `\n${total} requests in ${Math.round((Date.now() - started) / 1_000)} s (${counts.valid ?? 0} valid, ${counts.broken ?? 0} broken), ${failures.length} failures`,
 )
-console.log(
-  `responses: ${Object.entries(statuses)
-    .map(([status, count]) => `${status} × ${count}`)
-    .join(', ')}`,
-)
-if (neverCarriedOut.length > 0) console.log(`never carried out: ${neverCarriedOut.join(', ')}`)
-process.exitCode = failures.length + neverCarriedOut.length > 0 ? 1 : 0
+const byStatus = Object.entries(statuses).map(([status, count]) => `${status} × ${count}`)
+console.log(`responses: ${byStatus.join(', ')}`)
+conclude([...failures, ...neverCarriedOut.map((id) => `${id} was never carried out`)])

@@ -1,7 +1,67 @@
 import { asObject, isObject, type Json } from '../../../src/site/reference/json.ts'
 import { expectConforms } from '../../support/conformance.ts'
-import type { Draft, WireRequest } from './draft.ts'
+import { bearer, type Wire } from '../harness/http.ts'
+import type { Operation } from './description.ts'
 import { RULES_BEYOND_SCHEMAS } from './rules.ts'
+
+/** A request under construction, with what must come of it. */
+export interface Draft {
+  operation: Operation
+  /** What was broken in it, or `valid`. */
+  kind: string
+  /** The only allowed status; null for a valid request, which must not be refused as invalid. */
+  refusedWith: number | null
+  /** The field that the issues of a 400 must name. */
+  field: string | null
+  method: string
+  /** Segments as they are sent. */
+  path: Record<string, string>
+  slash: '' | '/'
+  /** Names as they are, values as they are sent. */
+  query: [name: string, value: string][]
+  headers: Record<string, string>
+  /** A JSON object: names, and values as JSON text. */
+  members: [name: string, json: string][] | null
+  /** Sent instead of the members. */
+  body: string | Uint8Array | null
+  isAuthorized: boolean
+}
+
+export function toWire(draft: Draft): Wire {
+  const { operation, path, query, members } = draft
+  const filled = operation.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => path[name] ?? '')
+  const pairs = query.map(([name, value]) => `${encodeURIComponent(name)}=${value}`)
+  const body = draft.body ?? (members && writeObject(members))
+  return {
+    method: draft.method,
+    path: `/api/v1${filled}${draft.slash}${pairs.length > 0 ? `?${pairs.join('&')}` : ''}`,
+    headers: draft.headers,
+    body,
+  }
+}
+
+export function writeObject(members: readonly [string, string][]): string {
+  return `{${members.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',')}}`
+}
+
+const SHOWN_BYTES = 4_000
+
+/** A command that sends the request again. */
+export function toCurl(url: string, token: string | null, { method, path, headers = {}, body }: Wire): string {
+  const all = { ...headers, ...(token !== null && bearer(token)) }
+  const parts = ['curl -si', method === 'HEAD' ? '-I' : `-X ${method}`]
+  for (const [name, value] of Object.entries(all)) {
+    parts.push(`-H ${quote(value === '' ? `${name};` : `${name}: ${value}`)}`)
+  }
+  parts.push(quote(url + path))
+  if (!body) return parts.join(' ')
+  const text = Buffer.from(body)
+  const sent = text.subarray(0, SHOWN_BYTES).toString('base64')
+  const shown = text.length <= SHOWN_BYTES ? sent : `${sent}... (${text.length} bytes)`
+  return `echo ${shown} | base64 -d | ${parts.join(' ')} --data-binary @-`
+}
+
+const quote = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 /** Statuses of a valid request besides 200 and 304: the resource does not exist or is unavailable. */
 const FAIR = [200, 304, 404, 409, 412]
@@ -11,9 +71,9 @@ const FAIR = [200, 304, 404, 409, 412]
  *
  * @param draft what was sent, and what was to come of it
  */
-export async function judge(draft: Draft, url: string, wire: WireRequest, response: Response): Promise<string[]> {
+export async function judge(draft: Draft, url: string, wire: Wire, response: Response): Promise<string[]> {
   const problems: string[] = []
-  const address = new Request(new URL(wire.target, url), { method: wire.method })
+  const address = new Request(new URL(wire.path, url), { method: draft.method })
   await expectConforms(address, response).catch((error: unknown) => {
     problems.push(error instanceof Error ? error.message : String(error))
   })

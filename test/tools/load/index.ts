@@ -1,5 +1,4 @@
-import { parseArgs } from 'node:util'
-import { readNumber } from '../harness/number.ts'
+import { conclude, readFlags } from '../harness/arguments.ts'
 import { describe, judge } from './report.ts'
 import { runLoad } from './run.ts'
 
@@ -10,25 +9,14 @@ import { runLoad } from './run.ts'
  * as long, and watches how soon latency recovers. Ends with exit code 1 where there was a response that overload does
  * not explain, memory was not flat, or the recovery took more than 5 s. Needs Linux, for memory figures in /proc.
  */
-const USAGE = 'npm run load -- [--seconds N]'
 const TRIAL_SECONDS = 6
 const CLIENTS = 10_000
 const THREADS = 100
 /** For 2,500 requests a second, at 300 a minute each. */
 const TOKENS = 500
 
-const { values } = parseArgs({ options: { seconds: { type: 'string' } } })
-const seconds = readNumber(values.seconds ?? '60', USAGE, [1, 9_999])
-
-const report = await runLoad({
-  seconds,
-  trialSeconds: TRIAL_SECONDS,
-  clients: CLIENTS,
-  threads: THREADS,
-  tokens: TOKENS,
-  say: console.log,
-})
+const { seconds = 60 } = readFlags('npm run load -- [--seconds N]', { seconds: [1, 9_999] })
+const sizes = { clients: CLIENTS, threads: THREADS, tokens: TOKENS }
+const report = await runLoad({ seconds, trialSeconds: TRIAL_SECONDS, ...sizes, say: console.log })
 console.log(describe(report))
-const problems = judge(report)
-for (const problem of problems) console.log(`FAILED: ${problem}`)
-process.exitCode = problems.length > 0 ? 1 : 0
+conclude(judge(report))

@@ -1,14 +1,10 @@
-import { join } from 'node:path'
-import { fillCompany } from '../bench/company.ts'
-import { HeapWatch } from '../bench/heap.ts'
-import { get, loadOf } from '../bench/load.ts'
-import { buildWorker, startApi } from '../bench/worker.ts'
-import { fillState, inDirectory } from '../harness/state.ts'
-import { figuresOf, isSustained, recoveryMs, windowMedians } from './figures.ts'
-import { Logs } from './logs.ts'
-import { MemoryWatch } from './memory.ts'
-import { OpenLoop } from './open-loop.ts'
-import { type Call, type Traffic, trafficOf } from './traffic.ts'
+import { fillCompany } from '../harness/company.ts'
+import { get, sendWell } from '../harness/http.ts'
+import { loadOf } from '../harness/load.ts'
+import { type HeapWatch, watchHeap } from '../harness/memory.ts'
+import { fillState, openBuild, startApi } from '../harness/worker.ts'
+import { figuresOf, isSustained, noteFailure, recoveryMs, watchMemory, windowMedians } from './report.ts'
+import { openLoop, type Traffic, trafficOf } from './traffic.ts'
 
 /** A rate is sustained while its p99 stays below this. */
 export const P99_LIMIT_MS = 300
@@ -38,37 +34,65 @@ export type Report = Awaited<ReturnType<typeof runLoad>>
 export type MeasuredPhase = Report['steady']
 
 /** Builds the Worker, serves a company from it, and puts it under load. */
-export function runLoad(settings: Settings) {
-  const { clients, threads, say = () => {} } = settings
-  return inDirectory(async (directory) => {
-    const script = buildWorker(join(directory, 'build'), 'no-company-limit.js')
-    const state = join(directory, 'state')
-    const tokens = await fillState(state, (worker) => fillCompany(worker, clients, settings.tokens))
-    say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
-    const logs = new Logs()
-    // The local bucket has its S3 endpoint, and uploads are relayed as in local development.
-    await using api = await startApi(script, state, {
-      inspectorPort: 0,
-      // Without it, the runtime's own first request of the page is a failure in the log.
-      serviceBindings: { ASSETS: () => new Response(null, { status: 404 }) },
-      r2Buckets: { FILES: { id: BUCKET, s3Credentials: STORAGE_KEYS } },
-      bindings: {
-        STORAGE_RELAY: 'development',
-        STORAGE_BUCKET: BUCKET,
-        STORAGE_ACCESS_KEY_ID: STORAGE_KEYS.accessKeyId,
-        STORAGE_SECRET_ACCESS_KEY: STORAGE_KEYS.secretAccessKey,
-      },
-      handleStructuredLogs: ({ message }) => logs.add(message),
-    })
-    const traffic = trafficOf(tokens, { clients, threads })
-    using loop = new OpenLoop(api.url, traffic, CONNECTIONS)
-    using heap = await HeapWatch.of(api.worker)
-    using memory = new MemoryWatch()
-    // The first request of a token makes its rate limiter's database, which would be measured, too.
-    for (const token of tokens) await expectOk(api.url, get('/clients/1', token))
-    for (let index = 0; index < threads; index++) await expectOk(api.url, traffic.make('putThread'))
-    return { settings, logs, ...(await measure(settings, api.url, traffic, loop, heap, memory)) }
+export async function runLoad(settings: Settings) {
+  const { seconds, trialSeconds, clients, threads, say = () => {} } = settings
+  await using build = await openBuild('no-company-limit.js')
+  const { script, state } = build
+  const tokens = await fillState(state, (worker) => fillCompany(worker, clients, settings.tokens))
+  say(`a company of ${clients} clients and ${2 * clients} orders, ${threads} threads, ${tokens.length} tokens`)
+  /** What the Worker logged, by the id of the request. */
+  const failures = new Map<string, string>()
+  // The local bucket has its S3 endpoint, and uploads are relayed as in local development.
+  await using api = await startApi(script, state, {
+    inspectorPort: 0,
+    // Without it, the runtime's own first request of the page is a failure in the log.
+    serviceBindings: { ASSETS: () => new Response(null, { status: 404 }) },
+    r2Buckets: { FILES: { id: BUCKET, s3Credentials: STORAGE_KEYS } },
+    bindings: {
+      STORAGE_RELAY: 'development',
+      STORAGE_BUCKET: BUCKET,
+      STORAGE_ACCESS_KEY_ID: STORAGE_KEYS.accessKeyId,
+      STORAGE_SECRET_ACCESS_KEY: STORAGE_KEYS.secretAccessKey,
+    },
+    handleStructuredLogs: ({ message }) => noteFailure(failures, message),
   })
+  const traffic = trafficOf(tokens, { clients, threads })
+  const load = openLoop(api.url, traffic, CONNECTIONS)
+  using heap = await watchHeap(api.worker)
+  using memory = watchMemory()
+  // The first request of a token makes its rate limiter's database, which would be measured, too.
+  for (const token of tokens) await sendWell(api.url, get('/clients/1', token))
+  for (let index = 0; index < threads; index++) await sendWell(api.url, traffic.make('putThread'))
+
+  const capacityPerSecond = await measureCapacity(api.url, traffic, trialSeconds)
+  say(`closed loop: ${Math.round(capacityPerSecond)} requests a second`)
+  const sustainedPerSecond = await findSustained(load, capacityPerSecond, trialSeconds, say)
+
+  /** Runs a phase; `memory` has the MiB of the runtime, second by second. */
+  const runWatched = async (name: string, rate: number, seconds: number) => {
+    memory.take()
+    const { phase, done } = await load(name, rate, seconds)
+    return { measured: { phase, memory: memory.take() }, done }
+  }
+  const start = await liveHeapMib(heap)
+  const steady = await runWatched('sustained rate', sustainedPerSecond, seconds)
+  await steady.done
+  const afterSteady = await liveHeapMib(heap)
+
+  // What waits at the end of this one is still there when the load goes down.
+  const doubled = await runWatched('twice that', 2 * sustainedPerSecond, seconds)
+  const after = await runWatched('after it', sustainedPerSecond, Math.min(seconds, WATCHED_SECONDS))
+  await Promise.all([doubled.done, after.done])
+  return {
+    failures,
+    steady: steady.measured,
+    doubled: doubled.measured,
+    after: after.measured,
+    /** Since the load went back to the sustained rate. */
+    recoveryMs: recoveryMs(windowMedians(steady.measured.phase), windowMedians(after.measured.phase)),
+    /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
+    heap: { start, afterSteady, afterDoubled: await liveHeapMib(heap) },
+  }
 }
 
 /**
@@ -78,56 +102,9 @@ export function runLoad(settings: Settings) {
  * Uploads are left at the presign here: a request of this loop cannot depend on another one's response.
  */
 async function measureCapacity(url: string, traffic: Traffic, seconds: number): Promise<number> {
-  const next = () => {
-    const { method, path, headers, body } = traffic.next()
-    return { method, path, headers, body: body?.toString() ?? '' }
-  }
   const start = performance.now()
-  const times = await loadOf(url, next, CLOSED_CONNECTIONS)(seconds)
+  const times = await loadOf(url, traffic.next, CLOSED_CONNECTIONS)(seconds)
   return (times.length * 1_000) / (performance.now() - start)
-}
-
-async function measure(
-  { seconds, trialSeconds, say = () => {} }: Settings,
-  url: string,
-  traffic: Traffic,
-  loop: OpenLoop,
-  heap: HeapWatch,
-  memory: MemoryWatch,
-) {
-  const capacityPerSecond = await measureCapacity(url, traffic, trialSeconds)
-  say(`closed loop: ${Math.round(capacityPerSecond)} requests a second`)
-  const sustainedPerSecond = await findSustained(loop, capacityPerSecond, trialSeconds, say)
-
-  const start = await liveHeapMib(heap)
-  const steady = await runWatched(loop, 'sustained rate', sustainedPerSecond, seconds, memory)
-  await steady.done
-  const afterSteady = await liveHeapMib(heap)
-
-  // What waits at the end of this one is still there when the load goes down.
-  const doubled = await runWatched(loop, 'twice that', 2 * sustainedPerSecond, seconds, memory)
-  const after = await runWatched(loop, 'after it', sustainedPerSecond, Math.min(seconds, WATCHED_SECONDS), memory)
-  await Promise.all([doubled.done, after.done])
-  const afterDoubled = await liveHeapMib(heap)
-
-  return {
-    capacityPerSecond,
-    sustainedPerSecond,
-    steady: steady.measured,
-    doubled: doubled.measured,
-    after: after.measured,
-    /** Since the load went back to the sustained rate. */
-    recoveryMs: recoveryMs(windowMedians(steady.measured.phase), windowMedians(after.measured.phase)),
-    /** MiB of the Worker, garbage collected: before the first run, after it, and after the second. */
-    heap: { start, afterSteady, afterDoubled },
-  }
-}
-
-/** Runs a phase; `memory` has the MiB of the runtime, second by second. */
-async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: number, watch: MemoryWatch) {
-  watch.take()
-  const { phase, done } = await loop.run(name, rate, seconds)
-  return { measured: { phase, memory: watch.take() }, done }
 }
 
 /**
@@ -135,13 +112,13 @@ async function runWatched(loop: OpenLoop, name: string, rate: number, seconds: n
  * none is.
  */
 async function findSustained(
-  loop: OpenLoop,
+  load: ReturnType<typeof openLoop>,
   capacity: number,
   seconds: number,
   say: (line: string) => void,
-): Promise<number> {
+) {
   const isSustainedAt = async (rate: number) => {
-    const { phase, done } = await loop.run('trial', rate, seconds)
+    const { phase, done } = await load('trial', rate, seconds)
     await done
     const isKept = isSustained(phase, P99_LIMIT_MS)
     say(`${rate} a second: p99 ${Math.round(figuresOf(phase).p99)} ms, ${isKept ? 'sustained' : 'too much'}`)
@@ -155,13 +132,6 @@ async function findSustained(
   return rate
 }
 
-async function expectOk(url: string, { method, path, headers, body }: Omit<Call, 'kind'>): Promise<void> {
-  const response = await fetch(url + path, { method, headers, body: body ? new Uint8Array(body) : null })
-  const text = await response.text()
-  if (response.status !== 200) throw new Error(`${method} ${path} was refused: ${response.status} ${text}`)
-}
-
-/** What is left after garbage is collected. */
 async function liveHeapMib(heap: HeapWatch): Promise<number> {
   await heap.begin()
   return (await heap.end()) / MIB

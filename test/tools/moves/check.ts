@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { FULL_TEXT, REMOVED } from '../../../src/operation/copies/tables.ts'
-import { ask } from './api.ts'
 import { MOVED, type Written } from './kill.ts'
-import type { Name, Service } from './two-databases.ts'
+import { ask, type Name, type Service } from './service.ts'
 
 /** What a company that was moved lacks, has twice, or has left behind. */
 export async function check(service: Service, home: Name, token: string, all: readonly Written[]): Promise<string[]> {

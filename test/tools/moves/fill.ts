@@ -1,7 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { LOOK_ALIKE } from '../bench/company.ts'
-import { administer } from './api.ts'
-import { NAMES, type Service } from './two-databases.ts'
+import { LOOK_ALIKE } from '../harness/company.ts'
+import { administer, NAMES, type Service } from './service.ts'
 
 /** Every table of a company: `i` counts from 1 to the number of rows, `?1` is the company. */
 const TABLES = {

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util'
+import { conclude, readFlags } from '../harness/arguments.ts'
 import { killMoves } from './kill.ts'
 import { measureMove } from './measure.ts'
 
@@ -10,10 +10,11 @@ import { measureMove } from './measure.ts'
  * were refused. With `--kill`, kills moves at ten points while the company is written, and continues them or takes them
  * back: ends with exit code 1 where something was lost or doubled.
  */
-const { values } = parseArgs({ options: { orders: { type: 'string', default: '100000' }, kill: { type: 'boolean' } } })
-if (values.kill) {
+const USAGE = 'npm run moves -- [--orders N | --kill]'
+const { orders = 100_000, kill } = readFlags(USAGE, { orders: [1, 9_999_999] }, ['kill'])
+if (kill) {
   const { figures, close } = await killMoves(console.log)
   await close()
   console.log(JSON.stringify(figures, null, 2))
-  process.exitCode = figures.findings.length > 0 ? 1 : 0
-} else console.log(JSON.stringify(await measureMove(Number(values.orders)), null, 2))
+  conclude(figures.findings)
+} else console.log(JSON.stringify(await measureMove(orders), null, 2))

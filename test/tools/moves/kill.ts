@@ -1,9 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { administer, ask, makeTokens, startMove } from './api.ts'
 import { check } from './check.ts'
 import { addLookAlikes, fillCompany } from './fill.ts'
-import { type Name, openService, type Service } from './two-databases.ts'
+import { administer, ask, makeTokens, type Name, openService, type Service, startMove } from './service.ts'
 
 export const MOVED = 1
 /** It lives where the other one is moved to. */
@@ -59,63 +58,62 @@ const noFigures = () => ({
   kills: [] as string[],
   missed: [] as string[],
   findings: [] as string[],
-  ...{ writes: 0, refused: 0, lost: 0 },
+  writes: 0,
+  refused: 0,
+  lost: 0,
 })
-
-export type Survivor = Awaited<ReturnType<typeof killMoves>>
 
 /** Kills moves of a company with SIGKILL while it is written, each at another point, and looks for what is lost or doubled. */
 export async function killMoves(report: (line: string) => void = () => {}) {
-  const service = await openService()
+  await using opened = new AsyncDisposableStack()
+  const service = opened.use(await openService())
   const figures = noFigures()
   const world = { isOver: false }
-  try {
-    await addLookAlikes(service)
-    await administer(service, 'POST', '/companies', { id: MOVED, name: 'Moved', database: 'DB' })
-    await administer(service, 'POST', '/companies', { id: NEIGHBOUR, name: 'Neighbour', database: 'DB_TWO' })
-    await service.write('DB', (db) => fillCompany(db, MOVED, ORDERS))
-    await service.write('DB_TWO', (db) => fillCompany(db, NEIGHBOUR, ORDERS))
-    const tokens = await makeTokens(service, MOVED, WRITERS * TOKENS)
-    const neighbour = fingerprint(service, NEIGHBOUR)
-    const all = Array.from({ length: WRITERS }, (_, number) =>
-      write(service, world, figures, number, tokens.slice(number * TOKENS, (number + 1) * TOKENS)),
-    )
-    const writing = Promise.all(all)
-    // A failure of a writer is one of the run, which ends then.
-    let hasFailed = false
-    writing.catch(() => {
-      hasFailed = true
-    })
-    let home: Name = 'DB'
-    for (const point of POINTS) {
-      for (let attempt = 1; !hasFailed; attempt++) {
-        const result = await killOnce(service, home, point)
-        home = result.home
-        if (!result.isKilled && attempt < ATTEMPTS) continue
-        figures[result.isKilled ? 'kills' : 'missed'].push(point[0])
-        report(`${result.isKilled ? 'killed' : 'not killed'} ${point[0]}, then in ${home}`)
-        break
-      }
-    }
+  opened.defer(() => {
     world.isOver = true
-    const written = await writing
-    figures.findings.push(...(await check(service, home, tokens[0] ?? '', written)))
-    if (fingerprint(service, NEIGHBOUR) !== neighbour) figures.findings.push('The other company has changed.')
-    /** The findings after these statements in the database that has the company. */
-    const recheck = async (spoil: string) => {
-      await service.write(home, (db) => {
-        // Only what the statement says is to be wrong.
-        db.exec('PRAGMA foreign_keys = OFF')
-        db.exec(spoil)
-      })
-      return check(service, home, tokens[0] ?? '', written)
+  })
+  await addLookAlikes(service)
+  await administer(service, 'POST', '/companies', { id: MOVED, name: 'Moved', database: 'DB' })
+  await administer(service, 'POST', '/companies', { id: NEIGHBOUR, name: 'Neighbour', database: 'DB_TWO' })
+  await service.write('DB', (db) => fillCompany(db, MOVED, ORDERS))
+  await service.write('DB_TWO', (db) => fillCompany(db, NEIGHBOUR, ORDERS))
+  const tokens = await makeTokens(service, MOVED, WRITERS * TOKENS)
+  const neighbour = fingerprint(service, NEIGHBOUR)
+  const all = Array.from({ length: WRITERS }, (_, number) =>
+    write(service, world, figures, number, tokens.slice(number * TOKENS, (number + 1) * TOKENS)),
+  )
+  const writing = Promise.all(all)
+  // A failure of a writer is one of the run, which ends then.
+  let hasFailed = false
+  writing.catch(() => {
+    hasFailed = true
+  })
+  let home: Name = 'DB'
+  for (const point of POINTS) {
+    for (let attempt = 1; !hasFailed; attempt++) {
+      const result = await killOnce(service, home, point)
+      home = result.home
+      if (!result.isKilled && attempt < ATTEMPTS) continue
+      figures[result.isKilled ? 'kills' : 'missed'].push(point[0])
+      report(`${result.isKilled ? 'killed' : 'not killed'} ${point[0]}, then in ${home}`)
+      break
     }
-    return { figures, recheck, close: service.close }
-  } catch (error) {
-    world.isOver = true
-    await service.close()
-    throw error
   }
+  world.isOver = true
+  const written = await writing
+  figures.findings.push(...(await check(service, home, tokens[0] ?? '', written)))
+  if (fingerprint(service, NEIGHBOUR) !== neighbour) figures.findings.push('The other company has changed.')
+  /** The findings after these statements in the database that has the company. */
+  const recheck = async (spoil: string) => {
+    await service.write(home, (db) => {
+      // Only what the statement says is to be wrong.
+      db.exec('PRAGMA foreign_keys = OFF')
+      db.exec(spoil)
+    })
+    return check(service, home, tokens[0] ?? '', written)
+  }
+  const kept = opened.move()
+  return { figures, recheck, close: () => kept.disposeAsync() }
 }
 
 const other = (home: Name): Name => (home === 'DB' ? 'DB_TWO' : 'DB')

@@ -1,8 +1,8 @@
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
-import { startApi, UNLIMITED } from '../bench/worker.ts'
-import { ADMIN_TOKEN, NAMES } from './two-databases.ts'
+import { startApi, UNLIMITED } from '../harness/worker.ts'
+import { ADMIN_TOKEN, NAMES } from './service.ts'
 
-// The process of a service: see `two-databases.ts`, which kills it.
+// The process of a service: see `service.ts`, which kills it.
 
 const [script = '', state = '', port = '0'] = process.argv.slice(2)
 const { worker } = await startApi(script, state, {

@@ -4,10 +4,9 @@ import { existsSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
-import { listen } from '../../node/listen.ts'
-import { readExchange } from './exchange.ts'
-import { Judge } from './judge.ts'
-import { startProxy } from './proxy.ts'
+import { listen } from '../../node/servers.ts'
+import { readExchange } from './exclusions.ts'
+import { openJudge, startProxy } from './judge.ts'
 
 /*
  * npm run prism [-- TEST …]
@@ -21,7 +20,7 @@ const VITEST = join(ROOT, 'node_modules/vitest/vitest.mjs')
 install()
 const started = Date.now()
 const proxy = await startProxy(join(ROOT, 'src/site/reference/openapi.json'))
-const judge = new Judge(proxy)
+const judge = openJudge(proxy)
 const recorder = await listen(async (incoming, outgoing) => {
   const verdict = await readForm(incoming)
     .then(readExchange)

@@ -48,9 +48,7 @@ async function move(
 }
 
 /** Does one step of a move. */
-async function step(to: Home, bindings: Env = env): Promise<string> {
-  return (await moveFor(bindings, operatorOf(company.id), to, 0)).step
-}
+const step = async (to: Home, bindings: Env = env) => (await moveFor(bindings, operatorOf(company.id), to, 0)).step
 
 /** Bindings that end a move at one call of a database. @param isCarriedOut whether only its response is lost */
 function dyingAt(failing: number, isCarriedOut: boolean): Env {

@@ -1,6 +1,5 @@
 import { wrapBindings } from '../../../support/wrap-bindings.ts'
-import { type Location, nearestLocation, roundTripMs, type Site, siteOf } from '../places.ts'
-import { copiesOf, type Setup } from '../setup.ts'
+import { copiesOf, type Location, nearestLocation, roundTripMs, type Setup, type Site, siteOf } from '../places.ts'
 import { travel, travelToObject } from './clock.ts'
 import { type Answer, type Call, type DatabaseHost, isWrite } from './database.ts'
 
@@ -139,7 +138,6 @@ function openSession({ primary, nearest }: ReturnType<typeof waysTo>, constraint
   return { ...queriesBy(execute), getBookmark: () => (seen === null ? null : bookmarkOf(seen)) }
 }
 
-/** The ways of the calls to one database. */
 function waysTo({ DATABASE_HOST }: Bindings, name: string, setup: Setup, site: () => Site) {
   const { primary: home, ignoresBookmarks } = setup
   const host = () => DATABASE_HOST.get(DATABASE_HOST.idFromName(name))

@@ -47,9 +47,7 @@ interface Ticket {
 let calls = 0
 const spentOfCalls = new Map<number, number>()
 
-function isTicket(value: unknown): value is Ticket {
-  return typeof value === 'object' && value !== null && 'edgeCall' in value
-}
+const isTicket = (value: unknown): value is Ticket => typeof value === 'object' && value !== null && 'edgeCall' in value
 
 /** @param call the call with the ticket */
 export function travelToObject(milliseconds: number, call: (ticket: Ticket) => Promise<unknown>): Promise<unknown> {

@@ -1,7 +1,6 @@
 import { DurableObject } from 'cloudflare:workers'
-import { copiesOf } from '../setup.ts'
+import { copiesOf } from '../places.ts'
 
-/** One call of a Worker to its database. */
 export interface Call {
   queries: { sql: string; params: unknown[] }[]
   /** As `raw()` returns rows, of one query; else as `batch()` does. */

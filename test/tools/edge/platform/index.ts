@@ -1,13 +1,11 @@
 import { DurableObject } from 'cloudflare:workers'
-import { CALLER_SITES, CALLERS, type Site, siteOf } from '../places.ts'
-import type { Setup } from '../setup.ts'
+import { CALLER_SITES, CALLERS, type Setup, type Site, siteOf } from '../places.ts'
 import { type Bindings, distantBindings, knownObjects, objectKey, placeOf } from './bindings.ts'
 import { timeMethods, withClock } from './clock.ts'
 import { DatabaseHost, noteMachine } from './database.ts'
 
 export { DatabaseHost }
 
-/** What the module of a Worker exports. */
 type Exports = Record<string, unknown> & { default: ExportedHandler }
 
 type ObjectClass = new (state: DurableObjectState, bindings: Record<string, unknown>) => DurableObject
