@@ -7,11 +7,11 @@ import { describeSyntax } from '../kernel/http/messages.ts'
 import { readCompany } from '../operation/admin/companies/contract.ts'
 import { createImport, importEmailThread, readImport } from '../operation/admin/transfers/contract.ts'
 import { type SeedFile, type SeedInput, seedFile } from '../operation/copies/seed/file.ts'
-import { countFile, type Difference, describeCounts, describeDifferences } from '../operation/copies/seed/load.ts'
-import { deriveRows, findDuplicates } from '../operation/copies/seed/rows.ts'
-import { readExport, splitSeedFile, threadOf } from '../operation/copies/seed/split.ts'
+import { countFile, type Difference } from '../operation/copies/seed/load.ts'
+import { deriveRows, findDuplicates, NAMES, TABLES } from '../operation/copies/seed/rows.ts'
 import { type AdminApi, linesOf } from './admin-api.ts'
 import { CommandError, resolvePath } from './command.ts'
+import { readExport, splitSeedFile, threadOf } from './split-file.ts'
 
 /** Limits the listed problems of a file, so that its one line stays readable. */
 const ISSUES_MAX = 100
@@ -33,7 +33,7 @@ const UNREADABLE: Record<string, string> = {
   ERR_ENCODING_INVALID_ENCODED_DATA: 'is not UTF-8: save it as UTF-8',
 }
 
-/** For `catch`. Explains why a file cannot be read, or why `split.ts` refuses it with a `RangeError`. */
+/** For `catch`. Explains why a file cannot be read, or why `split-file.ts` refuses it with a `RangeError`. */
 function throwUnreadable(name: string, error: unknown): never {
   const code = error instanceof Error && 'code' in error ? error.code : null
   if (typeof code === 'string') throw new CommandError(`${name}: ${UNREADABLE[code] ?? `cannot be read (${code})`}.`)
@@ -120,7 +120,7 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
     }
     return found
   }
-  const summary = describeCounts(file, countFile(file))
+  const summary = describeCounts(file)
   const begun = await api.find(readImport, { params: { company_id, hash } })
   // Loaded again, it would take back what has changed since.
   if (into_empty && begun?.next_part === null) return { summary, differences: await send(true) }
@@ -133,6 +133,32 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
   // A request may have created a row with an id of the file since the check.
   const later = await send(false, (begun?.next_part ?? 1) - 1)
   return { summary, differences: [...differences, ...later.filter(({ type, id }) => !named.has(`${type} ${id}`))] }
+}
+
+function describeCounts(file: SeedFile): string {
+  const { company } = file
+  const counts = countFile(file)
+  const parts = NAMES.flatMap((name) => {
+    const { noun } = TABLES[name]
+    const count = counts[name] ?? 0
+    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
+    return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []
+  })
+  return `Loaded company ${company.id} (${company.name})${parts.length > 0 ? `: ${parts.join(', ')}` : ''}.`
+}
+
+const DIFFERENCES_MAX = 20
+
+export function describeDifferences(differences: Difference[]): string[] {
+  if (differences.length === 0) return []
+  const order = NAMES.map((name) => TABLES[name].noun as string)
+  const lines = differences
+    .toSorted((a, b) => order.indexOf(a.type) - order.indexOf(b.type))
+    .slice(0, DIFFERENCES_MAX)
+    .map(({ type, id, fields }) => `${type} ${id} already exists and differs: ${fields.join(', ')}`)
+  const more = differences.length - lines.length
+  const advice = 'Clients and orders that exist are not changed by a file: change them through the API.'
+  return [...lines, ...(more > 0 ? [`and ${more} more`] : []), advice]
 }
 
 /**

@@ -1,6 +1,5 @@
-import { describeDifferences } from '../operation/copies/seed/load.ts'
 import { command, required, resolvePath, runCommand, TEXT } from './command.ts'
-import { importSeed, readSeedFile } from './seed-file.ts'
+import { describeDifferences, importSeed, readSeedFile } from './seed-file.ts'
 import { connect, target } from './target.ts'
 
 const HELP = `Loads one company's data. The same file twice changes nothing; clients and orders that exist are not changed. A large

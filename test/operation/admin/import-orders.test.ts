@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { splitSeedFile } from '../../../src/cli/split-file.ts'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
-import { splitSeedFile } from '../../../src/operation/copies/seed/split.ts'
 import { ADMIN_TOKEN, adminCall, adminSend, credentialsOf } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'

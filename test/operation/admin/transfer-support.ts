@@ -1,7 +1,7 @@
 import { exports } from 'cloudflare:workers'
 import { expect } from 'vitest'
+import { readExport, splitSeedFile, threadOf } from '../../../src/cli/split-file.ts'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
-import { readExport, splitSeedFile, threadOf } from '../../../src/operation/copies/seed/split.ts'
 import { ADMIN_TOKEN, adminCall, adminRequest } from '../../support/admin.ts'
 import { freshId, sql } from '../../support/app.ts'
 import { smallShop } from '../../support/small-shop.ts'

@@ -83,36 +83,10 @@ export async function planIntegrations(context: queries.LoadContext, integration
   return queries.loadRows(context, TABLES.integrations, rows)
 }
 
-type Counts = Partial<Record<keyof Rows, number>>
-
-export function countFile(file: SeedFile): Counts {
+export function countFile(file: SeedFile): Partial<Record<keyof Rows, number>> {
   const rows = { ...deriveRows(file, 0, 0), integrations: Object.values(file.integrations).filter(Boolean) }
   const counts = NAMES.map((name) => [name, rows[name].length] as const)
   return Object.fromEntries(counts.filter(([, count]) => count > 0))
-}
-
-export function describeCounts({ company }: { company: { id: number; name: string } }, counts: Counts): string {
-  const parts = NAMES.flatMap((name) => {
-    const { noun } = TABLES[name]
-    const count = counts[name] ?? 0
-    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
-    return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []
-  })
-  return `Loaded company ${company.id} (${company.name})${parts.length > 0 ? `: ${parts.join(', ')}` : ''}.`
-}
-
-const DIFFERENCES_MAX = 20
-
-export function describeDifferences(differences: Difference[]): string[] {
-  if (differences.length === 0) return []
-  const order = NAMES.map((name) => TABLES[name].noun as string)
-  const lines = differences
-    .toSorted((a, b) => order.indexOf(a.type) - order.indexOf(b.type))
-    .slice(0, DIFFERENCES_MAX)
-    .map(({ type, id, fields }) => `${type} ${id} already exists and differs: ${fields.join(', ')}`)
-  const more = differences.length - lines.length
-  const advice = 'Clients and orders that exist are not changed by a file: change them through the API.'
-  return [...lines, ...(more > 0 ? [`and ${more} more`] : []), advice]
 }
 
 type Order = SeedFile['orders'][number]

@@ -1,11 +1,11 @@
 import { hash } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { type SeedInput, seedFile } from '../../../../src/operation/copies/seed/file.ts'
-import { countFile } from '../../../../src/operation/copies/seed/load.ts'
-import { deriveRows, findDuplicates } from '../../../../src/operation/copies/seed/rows.ts'
-import { splitSeedFile } from '../../../../src/operation/copies/seed/split.ts'
-import { smallShop } from '../../../support/small-shop.ts'
+import { splitSeedFile } from '../../src/cli/split-file.ts'
+import { type SeedInput, seedFile } from '../../src/operation/copies/seed/file.ts'
+import { countFile } from '../../src/operation/copies/seed/load.ts'
+import { deriveRows, findDuplicates } from '../../src/operation/copies/seed/rows.ts'
+import { smallShop } from '../support/small-shop.ts'
 
 const NOW = 1_790_000_000_000
 

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
-import { parseJson } from '../../../kernel/http/body.ts'
-import { bytesOf, splitBySize } from '../chunks.ts'
-import { LISTS } from '../tables.ts'
-import type { SeedInput } from './file.ts'
-import { type KnownIds, lastNumberOf, numbered, REFERENCES } from './rows.ts'
+import { parseJson } from '../kernel/http/body.ts'
+import { bytesOf, splitBySize } from '../operation/copies/chunks.ts'
+import type { SeedInput } from '../operation/copies/seed/file.ts'
+import { type KnownIds, lastNumberOf, numbered, REFERENCES } from '../operation/copies/seed/rows.ts'
+import { LISTS } from '../operation/copies/tables.ts'
 
 /** Limits one part, so that its transaction is short. An element over a limit is a part by itself. */
 const PART_ROWS = 500
