@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { parseJson } from '../kernel/http/body.ts'
+import { parseJson } from '../kernel/http/messages.ts'
 import { bytesOf, splitBySize } from '../operation/copies/chunks.ts'
 import type { SeedInput } from '../operation/copies/seed/file.ts'
 import { type KnownIds, lastNumberOf, numbered, REFERENCES } from '../operation/copies/seed/rows.ts'

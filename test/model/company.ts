@@ -1,4 +1,4 @@
-import { digitsOf, fold } from '../../src/kernel/db/search.ts'
+import { digitsOf, fold } from '../../src/kernel/db/columns.ts'
 import { byKeys, idsOf } from '../support/lists.ts'
 
 interface Versioned {

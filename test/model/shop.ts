@@ -1,4 +1,4 @@
-import { digitsOf, fold } from '../../src/kernel/db/search.ts'
+import { digitsOf, fold } from '../../src/kernel/db/columns.ts'
 import type { ApiResponse, Home, TestCompany } from '../support/app.ts'
 import { call, mintCompany, mintToken, sqlIn } from '../support/app.ts'
 import {

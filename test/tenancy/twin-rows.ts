@@ -1,4 +1,4 @@
-import { fold } from '../../src/kernel/db/search.ts'
+import { fold } from '../../src/kernel/db/columns.ts'
 
 /** How the others differ: the first has fewer rows with other values, the last has more. */
 export type Kind = 'first' | 'middle' | 'last'

@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { parseJson } from '../../kernel/http/body.ts'
+import { parseJson } from '../../kernel/http/messages.ts'
 import { type AddressPolicy, callChecked, OutboundError } from '../../kernel/http/outbound.ts'
 import { classify, type FailureClass } from './decisions.ts'
 

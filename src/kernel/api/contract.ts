@@ -25,6 +25,7 @@ export interface Contract {
   invalidParams?: 'invalid_request'
   query?: z.ZodMiniType
   body?: z.ZodMiniType
+  /** {@link BODY_LIMIT_BYTES} by default. */
   bodyLimitBytes?: number
   /** The handler gets the body as UTF-8 bytes and validates it itself; `body` is only published. */
   hasRawBody?: true
@@ -45,6 +46,8 @@ export interface Contract {
   countRequests?(body: unknown): number
   errors: readonly ErrorKind[]
 }
+
+export const BODY_LIMIT_BYTES = 1_048_576
 
 /** Roles in ascending order: each includes the ones before it. `member` is everyone signed in. */
 export const ROLES = ['member', 'developer', 'owner', 'operator'] as const

@@ -74,6 +74,68 @@ export function jsonRow<T extends Record<string, SQLiteColumn> & { id: SQLiteCol
 
 const isPlain = (column: SQLiteColumn) => column.mapFromDriverValue === Column.prototype.mapFromDriverValue
 
+/** Between the fields of a search text; `fold` removes it from input, so no match spans two fields. */
+export const FIELD_SEPARATOR = '\u001f'
+
+/**
+ * The form in which text is compared: canonical composition, lower-cased then upper-cased, so that texts that differ only
+ * in case are equal in any script (including final sigma and sharp s). The Turkish dotted capital equals `i`, as the
+ * dotless small one does by itself. Control characters become spaces.
+ */
+export function fold(text: string): string {
+  return text
+    .normalize('NFC')
+    .toLowerCase()
+    .toUpperCase()
+    .normalize('NFC')
+    .replaceAll('\u0130', 'I')
+    .replace(/\p{Cc}/gu, ' ')
+}
+
+export function searchText(fields: (string | null | undefined)[]): string {
+  return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
+}
+
+/** So much of an invoice's lines is indexed: of each description, and of all lines together. */
+const DESCRIPTION_INDEXED = 200
+const INVOICE_INDEXED = 40_000
+
+/** Adds the search texts of an invoice's lines: what a request may have the database index is bounded. */
+export function withSearchTexts<T extends { title: string; description?: string | null | undefined }>(lines: T[]) {
+  let left = INVOICE_INDEXED
+  return lines.map((line) => {
+    const { title, description } = line
+    const start = Array.from((description ?? '').slice(0, 2 * DESCRIPTION_INDEXED)).slice(0, DESCRIPTION_INDEXED)
+    const text = Array.from(searchText([title, start.join('')])).slice(0, left)
+    left -= text.length
+    return { ...line, search_text: text.join('') }
+  })
+}
+
+type ClientText = 'company_name' | 'first_name' | 'last_name' | 'email' | 'phone'
+
+/** Adds the columns in which a client is searched and looked up: of its given fields, since others do not change. */
+export function withClientKeys<T extends Partial<Record<ClientText, string | null | undefined>>>(client: T) {
+  const folded = <Name extends ClientText>(name: Name) => {
+    const value = client[name]
+    return typeof value === 'string' ? fold(value) : value
+  }
+  return {
+    ...client,
+    company_name_key: folded('company_name'),
+    first_name_key: folded('first_name'),
+    last_name_key: folded('last_name'),
+    email_key: folded('email'),
+    phone_key: folded('phone'),
+    phone_digits: client.phone === undefined ? undefined : digitsOf(client.phone ?? ''),
+  }
+}
+
+/** The digits of a text, full-width ones as ASCII. */
+export function digitsOf(text: string): string {
+  return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
+}
+
 /** Values by column; a missing column gets its default. */
 type RowValues<T extends SQLiteTable> = {
   [Name in keyof Columns<T>]?: Placeholder | SQL | string | number | null | undefined
@@ -99,11 +161,6 @@ export function assignments<T extends SQLiteTable>(table: T, values: Record<stri
 /** @param source of a column's value, as SQL */
 export const columnsFrom = <Name extends string>(source: (name: Name) => string, ...names: (readonly Name[])[]) =>
   Object.fromEntries(names.flat().map((name) => [name, sql.raw(source(name))])) as Record<Name, SQL>
-
-/** Selects the id of a thread's object in R2. One with another hash is of content that was replaced. */
-export const objectOfThread = sql<string | null>`(SELECT o.id
-  FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id AND o.company_id = email_threads.company_id
-    AND o.content_hash = email_threads.content_hash)`
 
 const byName = Object.fromEntries(
   Object.values(schema).flatMap((table) => (is(table, SQLiteTable) ? [[getTableName(table) as string, table]] : [])),

@@ -242,7 +242,7 @@ export const clients = idTable(
   {
     company_name: text().notNull(),
     ...nullable('first_name', 'last_name', 'email', 'website', 'phone'),
-    /** Folded fields for search and lookup (see `kernel/db/search.ts`): one each, so that a partial update sets its own. */
+    /** Folded fields for search and lookup (see `kernel/db/columns.ts`): one each, so that a partial update sets its own. */
     company_name_key: text().notNull(),
     ...nullable('first_name_key', 'last_name_key', 'email_key', 'phone_key'),
     phone_digits: text().notNull().default(''),

@@ -1,72 +1,11 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
+import { digitsOf, FIELD_SEPARATOR, fold } from './columns.ts'
 
 /** FTS5's trigram tokenizer finds no shorter text. */
 const TRIGRAM_LENGTH = 3
 
 /** Around each character of the column `spaced`, see the migrations. */
 const CHARACTER_SEPARATOR = '\u001e'
-
-/** Between the fields of a search text; `fold` removes it from input, so no match spans two fields. */
-const FIELD_SEPARATOR = '\u001f'
-
-/**
- * The form in which text is compared: canonical composition, lower-cased then upper-cased, so that texts that differ only
- * in case are equal in any script (including final sigma and sharp s). The Turkish dotted capital equals `i`, as the
- * dotless small one does by itself. Control characters become spaces.
- */
-export function fold(text: string): string {
-  return text
-    .normalize('NFC')
-    .toLowerCase()
-    .toUpperCase()
-    .normalize('NFC')
-    .replaceAll('\u0130', 'I')
-    .replace(/\p{Cc}/gu, ' ')
-}
-
-export function searchText(fields: (string | null | undefined)[]): string {
-  return fields.flatMap((field) => (field ? [fold(field)] : [])).join(FIELD_SEPARATOR)
-}
-
-/** So much of an invoice's lines is indexed: of each description, and of all lines together. */
-const DESCRIPTION_INDEXED = 200
-const INVOICE_INDEXED = 40_000
-
-/** Adds the search texts of an invoice's lines: what a request may have the database index is bounded. */
-export function withSearchTexts<T extends { title: string; description?: string | null | undefined }>(lines: T[]) {
-  let left = INVOICE_INDEXED
-  return lines.map((line) => {
-    const { title, description } = line
-    const start = Array.from((description ?? '').slice(0, 2 * DESCRIPTION_INDEXED)).slice(0, DESCRIPTION_INDEXED)
-    const text = Array.from(searchText([title, start.join('')])).slice(0, left)
-    left -= text.length
-    return { ...line, search_text: text.join('') }
-  })
-}
-
-type ClientText = 'company_name' | 'first_name' | 'last_name' | 'email' | 'phone'
-
-/** Adds the columns in which a client is searched and looked up: of its given fields, since others do not change. */
-export function withClientKeys<T extends Partial<Record<ClientText, string | null | undefined>>>(client: T) {
-  const folded = <Name extends ClientText>(name: Name) => {
-    const value = client[name]
-    return typeof value === 'string' ? fold(value) : value
-  }
-  return {
-    ...client,
-    company_name_key: folded('company_name'),
-    first_name_key: folded('first_name'),
-    last_name_key: folded('last_name'),
-    email_key: folded('email'),
-    phone_key: folded('phone'),
-    phone_digits: client.phone === undefined ? undefined : digitsOf(client.phone ?? ''),
-  }
-}
-
-/** The digits of a text, full-width ones as ASCII. */
-export function digitsOf(text: string): string {
-  return text.normalize('NFKC').replaceAll(/[^0-9]/g, '')
-}
 
 /** At every place of a phrase's first trigram, FTS5 may read all others: of a longer text only its ends are phrases. */
 const PHRASE_LENGTH = 24

@@ -1,3 +1,5 @@
+import { describeBytes } from './messages.ts'
+
 const errorOf = (status: number, code: string, message: string) => ({ status, code, message })
 
 /** `code` is one of the contract's six codes: several kinds of errors share one and differ in status. */
@@ -131,6 +133,11 @@ export function unavailable(retryAfterSeconds: number, options: { message?: stri
 
 export function conflict(message: string): ApiError {
   return new ApiError('conflict', { message })
+}
+
+export function tooLarge(limitBytes: number): ApiError {
+  const message = `The body must have at most ${describeBytes(limitBytes)}`
+  return new ApiError('too_large', { message, details: { limit_bytes: limitBytes } })
 }
 
 type Refusal = { refusal: Pick<ApiError, 'kind' | 'message' | 'headers'> & { cause?: string } }

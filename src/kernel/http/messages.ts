@@ -124,6 +124,15 @@ export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }
 
+/** @returns undefined for a text that is not JSON */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** What is wrong with JSON, by V8's message, whose other parts may quote the body. */
 export function describeSyntax(message: string): string {
   const [, problem = ''] =

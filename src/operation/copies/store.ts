@@ -1,9 +1,9 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { parseJson } from '../../kernel/http/body.ts'
 import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
 import { nameOf, unavailable } from '../../kernel/http/errors.ts'
+import { parseJson } from '../../kernel/http/messages.ts'
 import { CONTENT, type Row } from './tables.ts'
 
 /*

@@ -1,7 +1,6 @@
-import { isoTime, isoTimeOrNull, PER_PAGE_MAX } from '../../kernel/api/contract.ts'
+import { BODY_LIMIT_BYTES, isoTime, isoTimeOrNull, PER_PAGE_MAX } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
 import { DATABASE_LIMIT_MS, LIMIT } from '../../kernel/gate/limits.ts'
-import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
 import { OPERATIONS_MAX } from '../batch/contract.ts'
 import { MAX_FILE_BYTES } from '../files/contract.ts'
 import * as contract from './contract.ts'

@@ -1,7 +1,7 @@
 import { type Input, parseId, withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
-import { fold } from '../../kernel/db/search.ts'
+import { fold } from '../../kernel/db/columns.ts'
 import { found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { type ClientRow, changeOf, creationOf, findClient, listClients, replacementOf } from './queries.ts'

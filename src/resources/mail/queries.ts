@@ -2,7 +2,7 @@ import { getTableColumns, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
-import { objectOfThread, type RowOf } from '../../kernel/db/columns.ts'
+import type { RowOf } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { type CursorPosition, DELETED } from '../../kernel/db/lists.ts'
@@ -18,6 +18,11 @@ const { content, text_bytes: _texts, stored_bytes: _stored, ...threadColumns } =
 
 export { threadColumns }
 export type ThreadRow = RowOf<typeof threadColumns>
+
+/** Selects the id of a thread's object in R2. One with another hash is of content that was replaced. */
+export const objectOfThread = sql<string | null>`(SELECT o.id
+  FROM email_thread_objects AS o WHERE o.thread_id = email_threads.id AND o.company_id = email_threads.company_id
+    AND o.content_hash = email_threads.content_hash)`
 
 /** Larger stored content is read only when there is memory for it. */
 const READ_AT_ONCE_BYTES = 262_144

@@ -1,7 +1,6 @@
 import * as z from 'zod'
-import { component } from '../../kernel/api/contract.ts'
+import { BODY_LIMIT_BYTES, component } from '../../kernel/api/contract.ts'
 import { rateLimited } from '../../kernel/gate/limits.ts'
-import { BODY_LIMIT_BYTES, tooLarge } from '../../kernel/http/body.ts'
 import {
   ApiError,
   ERRORS,
@@ -10,6 +9,7 @@ import {
   MAX_ISSUES,
   REASONS,
   type Reason,
+  tooLarge,
   unusable,
 } from '../../kernel/http/errors.ts'
 import { ERROR_HEADERS, type HeaderName } from './headers.ts'

@@ -1,6 +1,5 @@
 import * as z from 'zod'
-import { type Contract, type Documentation, takesKey } from '../../kernel/api/contract.ts'
-import { BODY_LIMIT_BYTES } from '../../kernel/http/body.ts'
+import { BODY_LIMIT_BYTES, type Contract, type Documentation, takesKey } from '../../kernel/api/contract.ts'
 import { ApiError, ERRORS, type ErrorKind, errorBody } from '../../kernel/http/errors.ts'
 import { errorResponses, errorSchema } from './errors.ts'
 import examples from './examples.json' with { type: 'json' }

@@ -1,5 +1,5 @@
 import { beforeEach, expect, it, vi } from 'vitest'
-import { readJsonBytes } from '../../../src/kernel/http/body.ts'
+import { readJsonBytes } from '../../../src/kernel/api/input.ts'
 import { type Lease, MemoryBudget } from '../../../src/kernel/http/bounds.ts'
 
 beforeEach(() => {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
 import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { call, mintToken, sql } from '../../support/app.ts'
-import { freshShop, partsOf, sendPart } from './import-support.ts'
+import { freshShop, partsOf, sendPart } from './transfer-support.ts'
 
 const COUNT = 600
 

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { fold } from '../../../src/kernel/db/search.ts'
+import { fold } from '../../../src/kernel/db/columns.ts'
 import { expect200, issuesOf, request, send, sql } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { addItem } from '../../support/rows.ts'

@@ -1,6 +1,6 @@
 import { expect, inject, vi } from 'vitest'
 import type { Env } from '../../../src/env.ts'
-import { searchText } from '../../../src/kernel/db/search.ts'
+import { searchText } from '../../../src/kernel/db/columns.ts'
 import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../../src/simulators/supplier-a-catalogue.ts'
 import { CREDENTIALS as CREDENTIALS_B } from '../../../src/simulators/supplier-b-catalogue.ts'
 import {

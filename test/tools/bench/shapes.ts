@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import { fold } from '../../../src/kernel/db/search.ts'
+import { fold } from '../../../src/kernel/db/columns.ts'
 import { clientRow, DAY_MS, fillCompany, insert, insertOf, NEWEST } from '../harness/company.ts'
 import { get, sendWell } from '../harness/http.ts'
 import { databaseLeft, inTurn, median } from '../harness/load.ts'

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite'
-import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
+import { digitsOf, fold } from '../../../src/kernel/db/columns.ts'
 import {
   type AuditRow,
   compareLists,

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import type { Miniflare } from 'miniflare'
 import { applyMigrations } from '../../../src/cli/local-runtime.ts'
-import { digitsOf, fold } from '../../../src/kernel/db/search.ts'
+import { digitsOf, fold } from '../../../src/kernel/db/columns.ts'
 import { PERMISSIONS } from '../../../src/kernel/gate/permissions.ts'
 
 export type D1 = Awaited<ReturnType<Miniflare['getD1Database']>>

@@ -1,6 +1,6 @@
 import { isoDate } from '../../../kernel/api/contract.ts'
+import { fold, searchText, withClientKeys, withSearchTexts } from '../../../kernel/db/columns.ts'
 import * as schema from '../../../kernel/db/schema.ts'
-import { fold, searchText, withClientKeys, withSearchTexts } from '../../../kernel/db/search.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
