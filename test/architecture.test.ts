@@ -191,7 +191,7 @@ const RULES: Record<string, [rule: Rule, planted: string | Record<string, string
     occurrences(/\bcallOutside\(/g, /^kernel\/http\/outbound\.ts$/),
     'return await callOutside(request, timeoutMs, read)',
   ],
-  '4: caches of an isolate go through kernel/http/bounds': [
+  '4: caches of an isolate go through kernel/http/isolate': [
     occurrences(/^(export )?(const|let) \w+(: (?!Readonly)[^=]+)? = new (Weak)?(Map|Set)\b.*/gm),
     'const found = new Map<string, string>()',
   ],
@@ -256,7 +256,7 @@ const RULES: Record<string, [rule: Rule, planted: string | Record<string, string
   'a company is written through databaseFor, which refuses its writes during a move; whole databases by few files': [
     occurrences(
       /(?<!function |[.\w])(openDatabase|openEach|forEachDatabase|drizzle)\(|\bbinding\.(prepare|batch)\(/g,
-      /^(index|kernel\/(db\/(client|placement|audit|migrations|sweep)|gate\/(tokens|admit))|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases)\/queries|databases\/routes)))\.ts$/,
+      /^(index|kernel\/(db\/(client|placement|audit|refusals|sweep)|gate\/(tokens|admit))|delivery\/\w+\/delivery|operation\/(copies\/(company-backup|move)|health\/\w+|admin\/(queries|(companies|databases)\/queries|databases\/routes)))\.ts$/,
     ),
     'await openDatabase(binding).write([])',
   ],
@@ -264,11 +264,11 @@ const RULES: Record<string, [rule: Rule, planted: string | Record<string, string
     occurrences(/import\s*\{[^}]*\}\s*from\s*'zod[^']*'/g),
     "import { string } from 'zod'",
   ],
-  'the log is written in one place': [occurrences(/\bconsole[.[]/g, /^kernel\/http\/errors\.ts$/), "console.log('a')"],
+  'the log is written in one place': [occurrences(/\bconsole[.[]/g, /^kernel\/http\/isolate\.ts$/), "console.log('a')"],
   'the core is pure: no clock, no chance, no network': [
     occurrences(
       /Date\.now\(|new Date\(\)|Math\.random|crypto\.|\bfetch\(/g,
-      /^(?!(resources\/(orders\/totals|files\/keys|products\/style-token)|kernel\/(db\/search|http\/errors|api\/contract)|delivery\/accounting\/(decisions|invoice-payload))\.ts$)/,
+      /^(?!(resources\/(orders\/totals|files\/keys|products\/style-token)|kernel\/(db\/(columns|search)|http\/errors|api\/contract)|delivery\/accounting\/(decisions|invoice-payload))\.ts$)/,
     ),
     { 'resources/orders/totals.ts': 'const now = Date.now()' },
   ],

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { areKeys, MALFORMED_KEY } from '../kernel/db/credentials.ts'
+import { KEY, MALFORMED_KEY, splitKeys } from '../kernel/db/credentials.ts'
 import { BEFORE_RELEASE, DATABASE_BINDING } from '../kernel/db/names.ts'
 import { CommandError } from './command.ts'
 import { PROJECT_ROOT, readConfiguration } from './wrangler.ts'
@@ -12,7 +12,8 @@ import { PROJECT_ROOT, readConfiguration } from './wrangler.ts'
 export function readDevVars(file = `${PROJECT_ROOT}.dev.vars`): { ADMIN_TOKEN: string } & NodeJS.Dict<string> {
   const vars = existsSync(file) ? parseEnv(readFileSync(file, 'utf8')) : {}
   const { ADMIN_TOKEN, CREDENTIALS_KEY = '' } = vars
-  if (!areKeys(CREDENTIALS_KEY)) throw new CommandError(`.dev.vars: ${MALFORMED_KEY}`)
+  const isValid = splitKeys(CREDENTIALS_KEY).every((key) => KEY.test(key))
+  if (!isValid) throw new CommandError(`.dev.vars: ${MALFORMED_KEY}`)
   if (ADMIN_TOKEN) return { ...vars, ADMIN_TOKEN }
   throw new CommandError('.dev.vars has no ADMIN_TOKEN: restore the file of this repository.')
 }

@@ -1,5 +1,5 @@
 import { afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { BUDGET_MS, isolateMemory } from '../../src/kernel/http/bounds.ts'
+import { BUDGET_MS, isolateMemory } from '../../src/kernel/http/isolate.ts'
 import { s3Storage } from '../../src/resources/files/s3.ts'
 import { LOCAL } from '../support/addresses.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'

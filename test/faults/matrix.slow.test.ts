@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
-import { BUDGET_MS } from '../../src/kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../src/kernel/http/isolate.ts'
 import { noise } from '../resources/mail/support.ts'
 import { migrate, removeEverything, request } from '../support/app.ts'
 import { endpoints, exampleOf } from '../support/endpoints.ts'

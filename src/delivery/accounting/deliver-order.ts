@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { log, nameOf } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/isolate.ts'
 import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
 import type { FailureClass, Operation, OutboxRow } from './decisions.ts'
 import { decide, isOurInvoice, planOrder } from './decisions.ts'

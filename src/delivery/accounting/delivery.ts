@@ -4,18 +4,10 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/db/credentials.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
-import { recountDaily } from '../../kernel/db/quota.ts'
-import { listDueCompanies, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
-import { log, nameOf } from '../../kernel/http/errors.ts'
+import { listDueCompanies, recountDaily, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { log, nameOf } from '../../kernel/http/isolate.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
-import {
-  AccountingAdapter,
-  type Grant,
-  getDefaultTokenUrl,
-  settingsSchema,
-  type Tokens,
-  tokensSchema,
-} from './adapter.ts'
+import { AccountingAdapter, type Grant, getDefaultTokenUrl, settingsSchema, tokensSchema } from './adapter.ts'
 import { deliverNext } from './deliver-order.ts'
 import * as queries from './queries.ts'
 import { AccountingError } from './transport.ts'
@@ -138,15 +130,14 @@ export class AccountingDelivery extends CompanyObject {
     const issued = tokens && isOfConsent(tokens) ? { tokens, isUnsaved } : { tokens: first }
     const grant = this.grant && isOfConsent(this.grant) ? this.grant : { ...consent, ...issued }
     this.grant = grant
-    const saveTokens = async (rotated: Tokens): Promise<void> => {
+    const adapter = new AccountingAdapter(settings, grant, async (rotated) => {
       // A call under way must not replace the tokens of a later consent.
       if (this.grant !== grant) return
       const tokens = await encryptCredentials(keys, companyId, 'accounting_sync', { ...consent, ...rotated })
       kv.put(UNSAVED_TOKENS, tokens)
       await queries.saveTokens(context, tokens)
       kv.delete(UNSAVED_TOKENS)
-    }
-    const adapter = new AccountingAdapter(settings, grant, saveTokens)
+    })
     return { version: integration.updated_at, account: `${base_url} ${settings.realm_id}`, adapter, settings }
   }
 }

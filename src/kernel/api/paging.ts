@@ -1,8 +1,8 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { splitKeys } from '../db/credentials.ts'
 import type { CursorPosition } from '../db/lists.ts'
-import { LruCache } from '../http/bounds.ts'
 import { type ApiError, invalid } from '../http/errors.ts'
+import { LruCache } from '../http/isolate.ts'
 import type { RequestContext } from './context.ts'
 import type { Contract } from './contract.ts'
 

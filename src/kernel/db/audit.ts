@@ -2,7 +2,7 @@ import { type SQL, sql } from 'drizzle-orm'
 import type { Env } from '../../env.ts'
 import { openDatabase, type Placeholders, statement } from './client.ts'
 import { insertRow } from './columns.ts'
-import type { WriteContext } from './context.ts'
+import type { Actor } from './idempotency.ts'
 import { bindingOf, DIRECTORY, directoryFor } from './placement.ts'
 import { auditLog } from './schema.ts'
 
@@ -17,12 +17,6 @@ export interface Administrator {
 
 /** A change is not recorded if the same token made it on the same entity within this time, among the last entries. */
 const REPEATED = { withinMs: 60_000, entries: 20 }
-
-export function actorOf({ companyId, token, requestId, now }: WriteContext) {
-  return { companyId, tokenId: token.id, requestId, now }
-}
-
-export type Actor = keyof ReturnType<typeof actorOf>
 
 /**
  * A statement for the batch of a change that records who did what. `entityId` (a number or text) may be SQL that reads an

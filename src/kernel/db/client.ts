@@ -1,7 +1,7 @@
 import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { drizzle } from 'drizzle-orm/d1'
-import { BUDGET_MS, DeadlineError, LruCache, pause, withDeadline } from '../http/bounds.ts'
 import { unavailable } from '../http/errors.ts'
+import { BUDGET_MS, DeadlineError, LruCache, pause, withDeadline } from '../http/isolate.ts'
 
 interface Query {
   readonly _: { readonly result: unknown }

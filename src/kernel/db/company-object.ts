@@ -1,9 +1,9 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
-import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
-import { ApiError, log, nameOf } from '../http/errors.ts'
-import { requireSchema } from './migrations.ts'
+import { ApiError } from '../http/errors.ts'
+import { BUDGET_MS, log, nameOf, withDeadline } from '../http/isolate.ts'
 import { openCompany, type PlacedContext } from './placement.ts'
+import { requireSchema } from './refusals.ts'
 
 /** A failed run is repeated after the `Retry-After` of its error (2 s in a move), else 30 s; doubled for each in a row. */
 const FIRST_RETRY_MS = 30_000

@@ -5,14 +5,9 @@ import { hash } from 'node:crypto'
 const VERSION = 'v1'
 const IV_BYTES = 12
 /** 32 bytes in base64. */
-const KEY = /^[A-Za-z0-9+/]{43}=?$/
+export const KEY = /^[A-Za-z0-9+/]{43}=?$/
 
 export const MALFORMED_KEY = 'CREDENTIALS_KEY must be 32 bytes in base64.'
-
-/** Whether the text is what `CREDENTIALS_KEY` must be: one key, or several with commas between. */
-export function areKeys(keys: string): boolean {
-  return splitKeys(keys).every((key) => KEY.test(key))
-}
 
 /** The keys of `CREDENTIALS_KEY`, the newest first. */
 export function splitKeys(keys: string): string[] {

@@ -1,14 +1,18 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { BUDGET_MS, DeadlineError } from '../http/bounds.ts'
 import { ApiError, unusable } from '../http/errors.ts'
-import { actorOf } from './audit.ts'
+import { BUDGET_MS, DeadlineError } from '../http/isolate.ts'
 import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
 import { insertRow } from './columns.ts'
 import type { Idempotency, WriteContext } from './context.ts'
-import { quotaRefusal, uncountResults, withinQuotas } from './quota.ts'
+import { FAILURES, type Failure, guardOf, quotaRefusal, withinQuotas } from './refusals.ts'
 import { idempotencyKeys } from './schema.ts'
-import { IDEMPOTENCY_TTL_MS } from './sweep.ts'
-import { FAILURES, type Failure, guardOf } from './versions.ts'
+import { IDEMPOTENCY_TTL_MS, uncountResults } from './sweep.ts'
+
+export function actorOf({ companyId, token, requestId, now }: WriteContext) {
+  return { companyId, tokenId: token.id, requestId, now }
+}
+
+export type Actor = keyof ReturnType<typeof actorOf>
 
 /** The placeholders of a keyed write; a write without a key omits them. */
 export type KeyName = 'idempotencyKey' | 'fingerprint' | 'position'

@@ -1,5 +1,5 @@
 import { and, eq, or, type Placeholder, type SQL, sql } from 'drizzle-orm'
-import { LruCache } from '../http/bounds.ts'
+import { LruCache } from '../http/isolate.ts'
 import { type Database, type Filled, orm, type Placeholders } from './client.ts'
 import { companies } from './schema.ts'
 

@@ -1,5 +1,6 @@
 import { isNotNull, type SQL, sql } from 'drizzle-orm'
-import { type ApiError, log, nameOf, unavailable } from '../http/errors.ts'
+import { type ApiError, unavailable } from '../http/errors.ts'
+import { log, nameOf } from '../http/isolate.ts'
 import {
   type Database,
   type DatabaseOptions,
@@ -12,8 +13,8 @@ import {
   statement,
 } from './client.ts'
 import type { CompanyContext } from './context.ts'
-import { lacksSchema } from './migrations.ts'
 import { DATABASE_BINDING } from './names.ts'
+import { lacksSchema } from './refusals.ts'
 import { companies } from './schema.ts'
 
 /**

@@ -176,7 +176,7 @@ export const companies = sqliteTable(
     mail_quota_bytes: integer().notNull().default(2_147_483_648),
     /** The bytes at the start of the last write, if above the quota; else 0. A write that does not raise them passes. */
     mail_bytes_checked: integer().notNull().default(0),
-    /** The same of all other rows but those of `changes` and `audit_log`: see `quota.ts`. */
+    /** The same of all other rows but those of `changes` and `audit_log`: see `refusals.ts`. */
     stored_bytes: integer().notNull().default(0),
     storage_quota_bytes: integer().notNull().default(2_147_483_648),
     stored_bytes_checked: integer().notNull().default(0),

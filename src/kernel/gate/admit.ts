@@ -2,20 +2,11 @@ import type { MiddlewareHandler } from 'hono'
 import type { Env } from '../../env.ts'
 import type { BatchResult, Database, DatabaseUse } from '../db/client.ts'
 import { DIRECTORY, databaseFor, parseBookmark } from '../db/placement.ts'
-import { BUDGET_MS, LruCache, pause, withDeadline } from '../http/bounds.ts'
 import { ApiError, errorResponse, unauthenticated } from '../http/errors.ts'
+import { BUDGET_MS, LruCache, pause, withDeadline } from '../http/isolate.ts'
 import { networkOf } from '../http/outbound.ts'
 import type { Admitted } from './limiter.ts'
-import {
-  BatchSemaphore,
-  crowded,
-  describeLimits,
-  fairShare,
-  POLICY,
-  rateLimited,
-  refusalOf,
-  semaphores,
-} from './limits.ts'
+import { crowded, describeLimits, fairShare, POLICY, rateLimited, refusalOf, semaphoreOf } from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
 import { blockNetwork, delayLookup, hashToken, isWithinLimit } from './tokens.ts'
@@ -125,7 +116,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
   }
 
   async function runInTurn<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
-    const batches = semaphores.getOrMake(companyId, () => new BatchSemaphore())
+    const batches = semaphoreOf(companyId)
     const permit = batches.enter(c.get('databaseUse').rowsWritten > 0)
     // Most batches start at once, before whatever the request does beside them.
     if (permit.startedAt === 0) await batches.wait(permit)

@@ -1,8 +1,7 @@
 import { DurableObject } from 'cloudflare:workers'
 import type { Env } from '../../env.ts'
-import { acceptsSchema } from '../db/migrations.ts'
-import { BUDGET_MS, withDeadline } from '../http/bounds.ts'
-import { log, nameOf } from '../http/errors.ts'
+import { acceptsSchema } from '../db/refusals.ts'
+import { BUDGET_MS, log, nameOf, withDeadline } from '../http/isolate.ts'
 import {
   addUsage,
   advance,

@@ -1,5 +1,5 @@
-import { LruCache, poll } from '../http/bounds.ts'
 import { ApiError } from '../http/errors.ts'
+import { LruCache, poll } from '../http/isolate.ts'
 
 /** The allowances of one token in a window: requests, and milliseconds of database time. */
 export const LIMIT = 300
@@ -290,5 +290,6 @@ function paceAt(now: number) {
   return fairShare.isAlone(now) ? ALONE : BESIDE_OTHERS
 }
 
-/** By company. */
-export const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
+const semaphores = new LruCache<number, BatchSemaphore>({ maxWeight: 1_000 })
+
+export const semaphoreOf = (companyId: number) => semaphores.getOrMake(companyId, () => new BatchSemaphore())

@@ -1,11 +1,10 @@
 import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { type DatabaseUse, openDatabase, orm } from '../db/client.ts'
-import { appliedMigrations, isMissing, readApplied } from '../db/migrations.ts'
 import { placementColumns } from '../db/placement.ts'
+import { appliedMigrations, isMissing, readApplied } from '../db/refusals.ts'
 import { apiTokens, companies } from '../db/schema.ts'
-import { BUDGET_MS, LruCache, withDeadline } from '../http/bounds.ts'
-import { log, nameOf } from '../http/errors.ts'
+import { BUDGET_MS, LruCache, log, nameOf, withDeadline } from '../http/isolate.ts'
 import { isPermission, type Permission } from './permissions.ts'
 
 /** A token may be used this long after its look-up: its revocation takes effect everywhere within this time. */

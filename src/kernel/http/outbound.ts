@@ -9,7 +9,7 @@ import {
   noMemory,
   SMALL_BODY_BYTES,
   withDeadline,
-} from './bounds.ts'
+} from './isolate.ts'
 
 /**
  * `cut`: the body ended early. `charset`: an unknown charset, or bytes that are invalid in it. `address` and

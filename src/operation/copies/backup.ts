@@ -1,6 +1,6 @@
 import { isoTime } from '../../kernel/api/contract.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { log, nameOf } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/isolate.ts'
 import * as reader from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
 import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'

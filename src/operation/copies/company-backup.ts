@@ -10,7 +10,8 @@ import {
   type PlacedContext,
   syncDirectory,
 } from '../../kernel/db/placement.ts'
-import { ApiError, conflict, log } from '../../kernel/http/errors.ts'
+import { ApiError, conflict } from '../../kernel/http/errors.ts'
+import { log } from '../../kernel/http/isolate.ts'
 import { backUpFor, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { moveFor } from './move.ts'

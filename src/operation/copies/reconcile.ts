@@ -1,7 +1,6 @@
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { PlacedContext } from '../../kernel/db/placement.ts'
-import { BUDGET_MS, DeadlineError, withDeadline } from '../../kernel/http/bounds.ts'
-import { log } from '../../kernel/http/errors.ts'
+import { BUDGET_MS, DeadlineError, log, withDeadline } from '../../kernel/http/isolate.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
 import { endTokens, raiseSequences, removeChanges } from './restore-queries.ts'

@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer'
 import { hash } from 'node:crypto'
 import { gunzipSync, gzipSync } from 'node:zlib'
-import { BUDGET_MS, withDeadline } from '../../kernel/http/bounds.ts'
-import { nameOf, unavailable } from '../../kernel/http/errors.ts'
+import { unavailable } from '../../kernel/http/errors.ts'
+import { BUDGET_MS, nameOf, withDeadline } from '../../kernel/http/isolate.ts'
 import { parseJson } from '../../kernel/http/messages.ts'
 import { CONTENT, type Row } from './tables.ts'
 

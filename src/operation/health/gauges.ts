@@ -1,7 +1,7 @@
 import type { Env } from '../../env.ts'
 import { bindingOf, databaseNames } from '../../kernel/db/placement.ts'
 import { readGauges } from '../../kernel/db/sweep.ts'
-import { log, nameOf } from '../../kernel/http/errors.ts'
+import { log, nameOf } from '../../kernel/http/isolate.ts'
 
 type Gauges = Awaited<ReturnType<typeof readGauges>>[number]
 

@@ -1,10 +1,9 @@
 import type { Env } from '../../env.ts'
 import { isoTime } from '../../kernel/api/contract.ts'
 import { firstKeyPrefix } from '../../kernel/db/credentials.ts'
-import { compareSchema, readApplied } from '../../kernel/db/migrations.ts'
 import { bindingOf, DIRECTORY, databaseNames, listUnbound } from '../../kernel/db/placement.ts'
-import { poll, withDeadline } from '../../kernel/http/bounds.ts'
-import { log, nameOf } from '../../kernel/http/errors.ts'
+import { compareSchema, readApplied } from '../../kernel/db/refusals.ts'
+import { log, nameOf, poll, withDeadline } from '../../kernel/http/isolate.ts'
 
 const headers = { 'Cache-Control': 'no-store' }
 

@@ -1,7 +1,7 @@
 import { eq } from 'drizzle-orm'
 import { orm } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { storedBytes } from '../../kernel/db/quota.ts'
+import { storedBytes } from '../../kernel/db/refusals.ts'
 import { companies } from '../../kernel/db/schema.ts'
 
 export async function findAccount({ db, companyId }: CompanyContext) {

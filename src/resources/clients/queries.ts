@@ -1,14 +1,14 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { auditEntry } from '../../kernel/db/audit.ts'
 import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, COLUMNS, fold, insertRow, jsonRow, type RowOf, withClientKeys } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
+import { creationGuard, externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/refusals.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { clientSearch, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
-import { creationGuard, externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/versions.ts'
 import { type ClientFields, type ClientList, initial, type NewClient, type WholeClient } from './contract.ts'
 
 export type ClientRow = RowOf<typeof COLUMNS.clients>
@@ -165,13 +165,10 @@ export function replacementOf(context: RequestContext, externalId: string, sent:
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
 }
 
+type Which = Omit<Key, 'clientId'> & { clientId?: Placeholder | SQL }
+
 /** Prefers a client that is not deleted among several with one email, then the lowest id. */
-function isClient({
-  companyId,
-  clientId,
-  emailKey,
-  externalId,
-}: Omit<Key, 'clientId'> & { clientId?: Placeholder | SQL }): SQL {
+function isClient({ companyId, clientId, emailKey, externalId }: Which): SQL {
   if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
   const id =
     clientId ??

@@ -1,9 +1,9 @@
 import { and, eq, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { integrations, orders } from '../../kernel/db/schema.ts'
 import { notFound } from '../../kernel/http/errors.ts'
 

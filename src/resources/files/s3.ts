@@ -1,6 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { AwsV4Signer } from 'aws4fetch'
-import { BUDGET_MS } from '../../kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../kernel/http/isolate.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundResponse } from '../../kernel/http/outbound.ts'
 import { readXml } from '../../kernel/http/xml.ts'
 import { encodeKey, encodeStrictly, MAX_KEY_BYTES } from './keys.ts'

@@ -8,8 +8,8 @@ import { insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { isSettled } from '../../kernel/db/placement.ts'
 import { emailThreadObjects } from '../../kernel/db/schema.ts'
-import { BUDGET_MS, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/bounds.ts'
-import { log, nameOf, unavailable } from '../../kernel/http/errors.ts'
+import { unavailable } from '../../kernel/http/errors.ts'
+import { BUDGET_MS, log, nameOf, SMALL_BODY_BYTES, withDeadline } from '../../kernel/http/isolate.ts'
 
 // A thread's arrays, compressed, are in its row or in the deployment's own R2 bucket, never in a company's storage.
 

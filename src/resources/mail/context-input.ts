@@ -2,6 +2,9 @@ import * as z from 'zod/mini'
 import { component, id, idDigits, levelsOf, oneLine, text, trimmed } from '../../kernel/api/contract.ts'
 import { invalid } from '../../kernel/http/errors.ts'
 
+/** Fields that are stored as JSON texts. */
+export const NESTED = ['client_data', 'clients_data', 'orders_data', 'participant_emails', 'participants_data'] as const
+
 /** Limits the JSON of a context as it is stored, so that a seed takes it: numbers may be written out five times as long. */
 export const MAX_JSON_BYTES = 500_000
 const MAX_ELEMENTS = 100

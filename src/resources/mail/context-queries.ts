@@ -1,24 +1,16 @@
 import { Buffer } from 'node:buffer'
 import { getTableColumns, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
-import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { auditEntry } from '../../kernel/db/audit.ts'
 import { orm, type Placeholders, prepare, prepareBatch, prepareNamed } from '../../kernel/db/client.ts'
 import { assignments, insertRow } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
 import { threadContextLinks, threadContexts } from '../../kernel/db/schema.ts'
 import { ApiError, invalid } from '../../kernel/http/errors.ts'
-import { MAX_JSON_BYTES, type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
+import { MAX_JSON_BYTES, NESTED, type NewThreadContext, referencesOf, refuseOtherCompanies } from './context-input.ts'
 import type { ContextList } from './contract.ts'
-
-export const JSON_COLUMNS = [
-  'client_data',
-  'clients_data',
-  'orders_data',
-  'participant_emails',
-  'participants_data',
-] as const
 
 /** A soft-deleted row still belongs to the company. */
 type Owned = 'clients' | 'orders'
@@ -64,7 +56,7 @@ const MAX_PAGE_BYTES = 4_000_000
 
 /** Selects the thread ids of a page and those after it: at most one more, or those that exceed the page's limit. */
 function linksOf(p: Page): SQL {
-  const bytes = JSON_COLUMNS.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
+  const bytes = NESTED.map((column) => sql.raw(`octet_length(coalesce(context.${column}, ''))`))
   const links = sql`SELECT link.thread_id, ${sql.join(bytes, sql` + `)} AS bytes
     FROM ${threadContextLinks} AS link CROSS JOIN ${threadContexts} AS context
       ON context.company_id = link.company_id AND context.thread_id = link.thread_id
@@ -183,7 +175,7 @@ type Values = Placeholders<Exclude<keyof ReturnType<typeof valuesOf>, KeyName>, 
 function valuesOf(context: RequestContext, legacyThreadId: string, body: NewThreadContext) {
   const { thread_id = null, sender_email = null } = body
   // Ids are numbers, whose JSON is their digits.
-  const names = ['client_id', 'selected_order_id', ...JSON_COLUMNS] as const
+  const names = ['client_id', 'selected_order_id', ...NESTED] as const
   const columns = names.map((name) => [name, body[name] == null ? null : JSON.stringify(body[name])])
   const json = Object.fromEntries(columns) as Record<(typeof names)[number], string | null>
   if (Buffer.byteLength(Object.values(json).join('')) > MAX_JSON_BYTES) {
@@ -225,7 +217,7 @@ export type ThreadContextRow = NonNullable<Awaited<ReturnType<typeof findThreadC
 
 /** A context is tied by its client, an order in `orders_data`, or the company's id anywhere in its JSON. */
 function isTied(): SQL {
-  const namesCompany = JSON_COLUMNS.map(
+  const namesCompany = NESTED.map(
     (column) => sql`EXISTS (SELECT 1 FROM json_tree(${sql.raw(column)}) AS node
       WHERE node.key IN ('company_id', 'companyId') AND node.type IN ('integer', 'text')
       AND CAST(node.atom AS TEXT) = CAST(thread_contexts.company_id AS TEXT))`,
@@ -236,7 +228,7 @@ function isTied(): SQL {
 }
 
 /** The elements of an array as JSON, each with its id as JSON; any other JSON counts as one element. */
-function elementsOf(column: (typeof JSON_COLUMNS)[number]): SQL {
+function elementsOf(column: (typeof NESTED)[number]): SQL {
   const name = sql.raw(`thread_contexts.${column}`)
   return sql`(SELECT json, CASE WHEN type IN ('integer', 'real', 'text') THEN json ELSE json -> '$.id' END AS id FROM (
     SELECT type, CASE WHEN type IN ('object', 'array') THEN value WHEN type IN ('null', 'true', 'false') THEN type
@@ -265,7 +257,7 @@ function ownedId(column: 'client_id' | 'selected_order_id', table: Owned) {
 }
 
 /** `FROM` and `WHERE` of the elements that are the company's. */
-const ownedIn = (column: (typeof JSON_COLUMNS)[number], table: Owned) =>
+const ownedIn = (column: (typeof NESTED)[number], table: Owned) =>
   sql`FROM ${elementsOf(column)} WHERE ${belongs(table)}`
 
 function ownedElements(column: 'clients_data' | 'orders_data', table: Owned) {

@@ -1,5 +1,6 @@
 import { isoTime } from '../../kernel/api/contract.ts'
-import { JSON_COLUMNS, type ThreadContextRow } from './context-queries.ts'
+import { NESTED } from './context-input.ts'
+import type { ThreadContextRow } from './context-queries.ts'
 import { SUMMARY_FIELDS, TEXT_FIELDS } from './contract.ts'
 import type { ThreadSummaryRow } from './queries.ts'
 
@@ -13,7 +14,7 @@ export function listResponse(elements: readonly string[], pagination: object): R
   return jsonResponse(`{"data":[${elements.join(',')}],"pagination":${JSON.stringify(pagination)}}`)
 }
 
-export const contextText = (row: ThreadContextRow): string => objectText(row, JSON_COLUMNS)
+export const contextText = (row: ThreadContextRow): string => objectText(row, NESTED)
 
 export const summaryText = (row: ThreadSummaryRow): string =>
   objectText(Object.fromEntries(SUMMARY_FIELDS.map((name) => [name, row[name]])), TEXT_FIELDS)

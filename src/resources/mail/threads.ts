@@ -6,8 +6,16 @@ import { etagsOf, type Handler } from '../../kernel/api/endpoint.ts'
 import { invalidInput } from '../../kernel/api/input.ts'
 import type { Administrator } from '../../kernel/db/audit.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { bodyBudgetMs, DeadlineError, type Lease, releaseBytes, SMALL_BODY_BYTES } from '../../kernel/http/bounds.ts'
-import { found, log, nameOf, unavailable } from '../../kernel/http/errors.ts'
+import { found, unavailable } from '../../kernel/http/errors.ts'
+import {
+  bodyBudgetMs,
+  DeadlineError,
+  type Lease,
+  log,
+  nameOf,
+  releaseBytes,
+  SMALL_BODY_BYTES,
+} from '../../kernel/http/isolate.ts'
 import { CHUNK_BYTES, compress, decompress, lengthOf, MAX_DATABASE_BYTES, openObject, storeContent } from './content.ts'
 import { exportedFields, type putEmailThread, type readEmailThread } from './contract.ts'
 import { scanObject } from './json-scan.ts'

@@ -1,25 +1,24 @@
 import { type Placeholder, type SQL, sql } from 'drizzle-orm'
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoDate } from '../../kernel/api/contract.ts'
-import { type Actor, auditEntry } from '../../kernel/db/audit.ts'
+import { auditEntry } from '../../kernel/db/audit.ts'
 import { type Placeholders, prepareNamed } from '../../kernel/db/client.ts'
 import { fold, withSearchTexts } from '../../kernel/db/columns.ts'
-import { type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
+import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
-import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/versions.ts'
+import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/refusals.ts'
 import { invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
 import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
 import { FULL } from './queries.ts'
 import { toHundredths } from './totals.ts'
 import {
-  allOf,
   byId,
   byOrder,
+  type Checks,
   changedInvoice,
   changedJson,
   changedOrder,
-  discountCheck,
   exemptionOfClient,
   insertions,
   isAnyOrder,
@@ -29,7 +28,6 @@ import {
   LISTS,
   listStatements,
   PAYMENTS,
-  referenceChecks,
   unknownLines,
   versionGuard,
 } from './write-sql.ts'
@@ -71,6 +69,40 @@ const MESSAGES: Record<string, string> = {
   discount_amount: 'must be at most 100 as a percentage, the stored type: or send discount_amount_type fixed_amount',
   discount_amount_type: 'must be fixed_amount: as a percentage, the stored amount must be at most 100',
 }
+
+/** Each field that refers to another row of the company. The order that `isStored` keeps its own, deleted ones too. */
+function referenceChecks(
+  p: Placeholders<'companyId', 'client_id' | 'order_status_id' | 'tax_id'>,
+  isStored = sql`0`,
+): Checks {
+  const check = (id: Placeholder | undefined, table: SQL, ofOrder: SQL) =>
+    id &&
+    sql`(${id} IS NULL OR EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)
+      OR EXISTS (SELECT 1 FROM ${ofOrder} = ${id}))`
+  const ofInvoice = sql`invoices WHERE company_id = ${p.companyId}
+    AND project_id = (SELECT id FROM orders WHERE ${isStored}) AND tax_id`
+  return {
+    client_id: check(p.client_id, sql`clients`, sql`orders WHERE ${isStored} AND client_id`),
+    status_id: check(p.order_status_id, sql`order_statuses`, sql`orders WHERE ${isStored} AND order_status_id`),
+    tax_id: check(p.tax_id, sql`taxes`, ofInvoice),
+  }
+}
+
+/** An amount or a type that is sent alone must go with the stored other. */
+function discountCheck(
+  p: Placeholders<never, 'discount_hundredths' | 'discount_amount_type'>,
+  isInvoiceOfIt: SQL,
+): Checks {
+  const { discount_hundredths: amount, discount_amount_type: type } = p
+  if ((amount === undefined) === (type === undefined)) return {}
+  return {
+    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoiceOfIt}
+      AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
+  }
+}
+
+const allOf = (checks: Checks) =>
+  sql`(${sql.join([sql`1`, ...Object.values(checks).filter((check) => check !== undefined)], sql` AND `)})`
 
 /**
  * Decodes {@link changedJson}; undefined where there is no order, whose checks mean nothing unless it `isNew`.

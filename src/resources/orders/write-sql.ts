@@ -1,8 +1,8 @@
 import { getTableName, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import { orm, type Placeholders } from '../../kernel/db/client.ts'
 import { assignments, columnsFrom, insertRow } from '../../kernel/db/columns.ts'
+import { failWhen, isOtherVersion } from '../../kernel/db/refusals.ts'
 import { companies, invoiceItems, invoices, orderStatuses, orders, payments } from '../../kernel/db/schema.ts'
-import { failWhen, isOtherVersion } from '../../kernel/db/versions.ts'
 import { isKept, listJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 
 export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
@@ -16,41 +16,7 @@ export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND proje
 export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
   AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
 
-type Checks = Record<string, SQL | undefined>
-
-/** Each field that refers to another row of the company. The order that `isStored` keeps its own, deleted ones too. */
-export function referenceChecks(
-  p: Placeholders<'companyId', 'client_id' | 'order_status_id' | 'tax_id'>,
-  isStored = sql`0`,
-): Checks {
-  const check = (id: Placeholder | undefined, table: SQL, ofOrder: SQL) =>
-    id &&
-    sql`(${id} IS NULL OR EXISTS (SELECT 1 FROM ${table} WHERE company_id = ${p.companyId} AND id = ${id} AND deleted = 0)
-      OR EXISTS (SELECT 1 FROM ${ofOrder} = ${id}))`
-  const ofInvoice = sql`invoices WHERE company_id = ${p.companyId}
-    AND project_id = (SELECT id FROM orders WHERE ${isStored}) AND tax_id`
-  return {
-    client_id: check(p.client_id, sql`clients`, sql`orders WHERE ${isStored} AND client_id`),
-    status_id: check(p.order_status_id, sql`order_statuses`, sql`orders WHERE ${isStored} AND order_status_id`),
-    tax_id: check(p.tax_id, sql`taxes`, ofInvoice),
-  }
-}
-
-/** An amount or a type that is sent alone must go with the stored other. */
-export function discountCheck(
-  p: Placeholders<never, 'discount_hundredths' | 'discount_amount_type'>,
-  isInvoiceOfIt: SQL,
-): Checks {
-  const { discount_hundredths: amount, discount_amount_type: type } = p
-  if ((amount === undefined) === (type === undefined)) return {}
-  return {
-    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoiceOfIt}
-      AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
-  }
-}
-
-export const allOf = (checks: Checks) =>
-  sql`(${sql.join([sql`1`, ...Object.values(checks).filter((check) => check !== undefined)], sql` AND `)})`
+export type Checks = Record<string, SQL | undefined>
 
 function outcomesOf(checks: Checks): SQL {
   const members = Object.entries(checks).flatMap(([field, check]) =>

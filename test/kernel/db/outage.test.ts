@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { type Meter, openDatabase, startUse, statement } from '../../../src/kernel/db/client.ts'
-import { BUDGET_MS, DeadlineError } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS, DeadlineError } from '../../../src/kernel/http/isolate.ts'
 import { mintCompany, request, send } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'
 import { breakCalls } from '../../support/wrap-bindings.ts'

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { app } from '../../../src/app.ts'
 import { count, type Decision, LIMIT, type Usage, type Window } from '../../../src/kernel/gate/limits.ts'
 import { findToken, hashToken } from '../../../src/kernel/gate/tokens.ts'
-import { BUDGET_MS, pause } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS, pause } from '../../../src/kernel/http/isolate.ts'
 import { mintCompany, request } from '../../support/app.ts'
 import { withLimiter } from './support.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { LruCache } from '../../../src/kernel/http/bounds.ts'
+import { LruCache } from '../../../src/kernel/http/isolate.ts'
 
 const KEYS = ['a', 'b', 'c', 'd', 'e', 'f']
 

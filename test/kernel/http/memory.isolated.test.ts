@@ -1,6 +1,6 @@
 import { beforeEach, expect, it, vi } from 'vitest'
 import { readJsonBytes } from '../../../src/kernel/api/input.ts'
-import { type Lease, MemoryBudget } from '../../../src/kernel/http/bounds.ts'
+import { type Lease, MemoryBudget } from '../../../src/kernel/http/isolate.ts'
 
 beforeEach(() => {
   vi.useFakeTimers()

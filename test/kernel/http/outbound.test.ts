@@ -1,5 +1,5 @@
 import { describe, expect, inject, it, vi } from 'vitest'
-import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/bounds.ts'
+import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/isolate.ts'
 import { callOutside, charsetOf } from '../../../src/kernel/http/outbound.ts'
 import type { Fault } from '../../../src/simulators/kit.ts'
 import { look, spoil } from '../../../src/simulators/steer.ts'

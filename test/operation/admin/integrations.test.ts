@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, inject, it } from 'vitest'
-import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { S3_KEYS, S3_REGION } from '../../../src/simulators/s3-keys.ts'
 import { CREDENTIALS } from '../../../src/simulators/supplier-b-catalogue.ts'
 import { Shop } from '../../delivery/accounting/shop.ts'

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
-import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { type Manifest, openParts, readPart } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'

@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, expect, it } from 'vitest'
-import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { type ApiResponse, expect200, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
 import { DATABASE_BATCH, replaceCalls } from '../../support/wrap-bindings.ts'

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import type { RequestContext } from '../../../src/kernel/api/context.ts'
-import { BUDGET_MS } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { listOrderFiles } from '../../../src/resources/files/storage.ts'
 import { drive } from '../../faults/run.ts'
 

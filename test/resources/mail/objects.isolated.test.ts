@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { BUDGET_MS, isolateMemory } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS, isolateMemory } from '../../../src/kernel/http/isolate.ts'
 import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { type ApiResponse, mintCompany, request, send, sql, type TestCompany } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'

@@ -1,6 +1,6 @@
 import { exports } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { isolateMemory } from '../../../src/kernel/http/bounds.ts'
+import { isolateMemory } from '../../../src/kernel/http/isolate.ts'
 import { mintCompany, request } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
 import { freshThreadId, MAILBOX, noise, sendText, threadPath } from './support.ts'

@@ -1,6 +1,6 @@
 import { env, exports } from 'cloudflare:workers'
 import { describe, expect, it, vi } from 'vitest'
-import { BUDGET_MS, isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/bounds.ts'
+import { BUDGET_MS, isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/isolate.ts'
 import { FAILURES_TO_OPEN, OPEN_MS } from '../../../src/resources/products/supplier-cache.ts'
 import { request } from '../../support/app.ts'
 import { linesOf } from '../../support/log.ts'

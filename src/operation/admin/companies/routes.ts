@@ -1,5 +1,5 @@
 import { isoTime } from '../../../kernel/api/contract.ts'
-import { BUDGET_MS, withDeadline } from '../../../kernel/http/bounds.ts'
+import { BUDGET_MS, withDeadline } from '../../../kernel/http/isolate.ts'
 import { adminList, adminRoute, withTimes } from '../endpoint.ts'
 import { findUsed, invalidateCompany } from '../tokens/queries.ts'
 import * as contract from './contract.ts'

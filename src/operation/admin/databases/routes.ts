@@ -7,8 +7,8 @@ import {
   firstKeyPrefix,
 } from '../../../kernel/db/credentials.ts'
 import type { CursorPosition } from '../../../kernel/db/lists.ts'
-import { requireCurrent } from '../../../kernel/db/migrations.ts'
 import { bindingOf, databaseNames, listUnbound, openEach, slotProblem } from '../../../kernel/db/placement.ts'
+import { requireCurrent } from '../../../kernel/db/refusals.ts'
 import { accepted, conflict, invalid } from '../../../kernel/http/errors.ts'
 import { joinOr } from '../../../kernel/http/messages.ts'
 import { revokeAgain } from '../../copies/reconcile.ts'

@@ -79,8 +79,7 @@ export async function planLoad(context: queries.LoadContext, file: SeedFile, kno
 
 export async function planIntegrations(context: queries.LoadContext, integrations: IntegrationsFile) {
   const { connections } = await queries.readStored(context)
-  const rows = await listIntegrationRows(context, connections, integrations)
-  return queries.loadRows(context, TABLES.integrations, rows)
+  return queries.loadRows(context, TABLES.integrations, await listIntegrationRows(context, connections, integrations))
 }
 
 export function countFile(file: SeedFile): Partial<Record<keyof Rows, number>> {

@@ -1,6 +1,7 @@
 import { isoDate } from '../../../kernel/api/contract.ts'
 import { fold, searchText, withClientKeys, withSearchTexts } from '../../../kernel/db/columns.ts'
 import * as schema from '../../../kernel/db/schema.ts'
+import { NESTED } from '../../../resources/mail/context-input.ts'
 import { toHundredths } from '../../../resources/orders/totals.ts'
 import { bytesOf, splitBySize } from '../chunks.ts'
 import type { SeedFile } from './file.ts'
@@ -36,10 +37,9 @@ export const COLUMN_OF: Record<string, string> = {
   discount_amount: 'discount_hundredths',
   tax_code_id: 'accounting_tax_code_id',
 }
-/** Fields of a thread context stored as JSON text, and all such fields. */
-const CONTEXT_JSON = ['client_data', 'clients_data', 'orders_data', 'participant_emails', 'participants_data'] as const
-type ContextJson = Record<(typeof CONTEXT_JSON)[number], string | null>
-export const JSON_FIELDS: ReadonlySet<string> = new Set([...CONTEXT_JSON, 'placements', 'colors'])
+type ContextJson = Record<(typeof NESTED)[number], string | null>
+/** Fields that are stored as JSON text. */
+export const JSON_FIELDS: ReadonlySet<string> = new Set([...NESTED, 'placements', 'colors'])
 
 export const REFERENCES = [
   ['orders', 'client_id', 'clients'],
@@ -97,7 +97,7 @@ export function deriveRows(file: SeedFile, lastInvoiceNumber: number, now: numbe
       return { ...item, price_cents: orNull(toHundredths, item.price), search_text: searchText([item.title]) }
     }),
     thread_contexts: file.thread_contexts.map(({ fetched_at = now, updated_at = now, ...context }) => {
-      const texts = CONTEXT_JSON.map((name) => [name, orNull(JSON.stringify, context[name] ?? null)])
+      const texts = NESTED.map((name) => [name, orNull(JSON.stringify, context[name] ?? null)])
       return { ...context, ...(Object.fromEntries(texts) as ContextJson), fetched_at, updated_at }
     }),
     integrations: [],

@@ -1,6 +1,19 @@
 import { unavailable } from './errors.ts'
 
-// Requests share one isolate, so its waits, caches and memory are bounded: by deadlines, weights and leases.
+// Requests share one isolate and its log. Waits, caches and memory are bounded: by deadlines, weights and leases.
+
+/**
+ * Logs one line of JSON, which the platform indexes by field; `npm run dev` prints lines of the error level. Callers
+ * pass no secret, no body and no query text.
+ */
+export function log(event: string, fields: Record<string, unknown>, level: 'log' | 'error' = 'log'): void {
+  console[level](JSON.stringify({ event, ...fields }))
+}
+
+/** Only the name of an error may be logged, since its message may contain values. */
+export function nameOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error
+}
 
 /** Calls of bindings may hang, so every wait has a deadline. Those of suppliers are in the contract: see `products/`. */
 export const BUDGET_MS = {
