@@ -16,8 +16,8 @@ import {
 import { BEFORE_RELEASE } from './names.ts'
 import { BYTES_A_ROW } from './schema.ts'
 
-// Why a request is refused by the state of the database: its schema is older than the code, a row has another version,
-// or the company would store more than its quota.
+// The state of the database refuses a request: its schema is older than the code, a row has another version, or the
+// company would store more than its quota.
 
 /** The migrations that this code needs: drizzle-kit adds each to its journal. */
 const NEEDED = journal.entries.map(({ tag }) => `${tag}.sql`)
