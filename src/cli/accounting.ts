@@ -75,8 +75,8 @@ await runCommand('accounting', HELP, {
   'link-customer': operation(
     { client_id: required('CLIENT_ID', idText), customer_id: CUSTOMER, company_id: COMPANY },
     async (service, { client_id, customer_id, company_id: given }) => {
-      const all = given === undefined && (await service.call(listCompanies, { query: { per_page: 2 } })).data
-      const [company, another] = all || [{ id: given }]
+      const listFirst = async () => (await service.call(listCompanies, { query: { per_page: 2 } })).data
+      const [company, another] = given === undefined ? await listFirst() : [{ id: given }]
       if (!company) throw new CommandError('There is no company.')
       if (another) throw new CommandError('There are several companies: say which one with --company ID.')
       const request = { params: { company_id: company.id, client_id }, body: { customer_id } }

@@ -128,7 +128,7 @@ await runCommand('companies', HELP, {
   export: operation({ company_id: ID, output: optional('--output FILE', TEXT) }, async (service, values) => {
     const { company_id, output } = values
     await service.call(api.readCompany, { params: { company_id } })
-    const lines = readExport(service, company_id)
+    const lines = exportLines(service, company_id)
     if (output === undefined) return pipeline(lines, process.stdout, { end: false })
     const path = resolvePath(output)
     // It may hold personal data.
@@ -210,7 +210,7 @@ function suspension(suspended: boolean, outcome: string) {
 }
 
 /** Each line of an export, response after response. @throws CommandError where one was cut off */
-async function* readExport(service: Connection, company_id: number): AsyncGenerator<string> {
+async function* exportLines(service: Connection, company_id: number): AsyncGenerator<string> {
   let cursor: string | undefined
   do {
     const lines = await service.open(exportCompany, { params: { company_id }, query: { cursor } })

@@ -45,7 +45,7 @@ const dev = command(ARGUMENTS, async ({ port = 8787, state: directory }) => {
 
 /** Migrates, and runs `wrangler dev` until a stop is requested. If it ends before, the command fails. */
 async function serve(port: number, state: string, { integrations }: Simulators, claim: Claim, stop: AbortSignal) {
-  await (await startRuntime(state)).close()
+  await (await startRuntime(state, false)).close()
   if (stop.aborted) return
   const url = `http://127.0.0.1:${port}`
   const address = ['--ip', '127.0.0.1', '--port', String(port), '--inspector-port', '0']

@@ -42,8 +42,8 @@ async function buildWorker(): Promise<string> {
   return outputFiles[0]?.text ?? ''
 }
 
-/** A runtime of the Worker on the data of a claimed state directory, whose schema it updates. */
-export async function startRuntime(state: string): Promise<{ url: string; close: () => Promise<void> }> {
+/** A runtime on the data of a claimed state directory, whose schema it updates; with the Worker where it serves. */
+export async function startRuntime(state: string, serves = true): Promise<{ url: string; close: () => Promise<void> }> {
   const { vars, d1_databases, kv_namespaces, r2_buckets, ratelimits, ...config } = readConfiguration()
   // A test or a company's network sets WEBHOOK_RESOLVER in the environment; all others are those of `dev`.
   const { WEBHOOK_RESOLVER } = process.env
@@ -52,7 +52,8 @@ export async function startRuntime(state: string): Promise<{ url: string; close:
     return [name, { className, useSQLite: true }]
   })
   // Both take a third of a second.
-  const [{ convertV4MiniflareOptions, Miniflare }, script] = await Promise.all([import('miniflare'), buildWorker()])
+  const built = serves ? buildWorker() : 'export default {}'
+  const [{ convertV4MiniflareOptions, Miniflare }, script] = await Promise.all([import('miniflare'), built])
   const options = convertV4MiniflareOptions({
     name: config.name,
     compatibilityDate: config.compatibility_date,
@@ -64,7 +65,7 @@ export async function startRuntime(state: string): Promise<{ url: string; close:
     kvNamespaces: Object.fromEntries(kv_namespaces.map(({ binding, id }) => [binding, id])),
     r2Buckets: Object.fromEntries(r2_buckets.map(({ binding, bucket_name }) => [binding, bucket_name])),
     ratelimits: Object.fromEntries(ratelimits.map(({ name, ...limit }) => [name, limit])),
-    durableObjects: Object.fromEntries(objects),
+    durableObjects: Object.fromEntries(serves ? objects : []),
     resourcePersistencePath: join(state, 'v3'),
     handleStructuredLogs: ({ level, message }) => level === 'error' && console.error(message),
     cf: false,
