@@ -100,11 +100,24 @@ export async function applyMigrations(db: Pick<D1Database, 'prepare' | 'batch'>)
   await db.prepare(RECORDS).run()
   const { results } = await db.prepare('SELECT name FROM d1_migrations').all<{ name: string }>()
   const applied = new Set(results.map(({ name }) => name))
-  if (applied.has(BEFORE_RELEASE)) throw new CommandError(OLD_STATE)
-  const names = readdirSync(`${PROJECT_ROOT}drizzle`).filter((name) => name.endsWith('.sql') && !applied.has(name))
-  for (const name of names.sort()) {
-    const statements = readFileSync(`${PROJECT_ROOT}drizzle/${name}`, 'utf8').split('--> statement-breakpoint')
+  const names = readdirSync(`${PROJECT_ROOT}drizzle`).filter((name) => name.endsWith('.sql'))
+  const [first = ''] = names.sort()
+  // Until the first release, the first migration changed in place.
+  const isFirst = [...applied].join() === first
+  if (applied.has(BEFORE_RELEASE) || (isFirst && (await differs(db, first)))) throw new CommandError(OLD_STATE)
+  for (const name of names.filter((name) => !applied.has(name))) {
     const record = db.prepare('INSERT INTO d1_migrations (name) VALUES (?)').bind(name)
-    await db.batch([...statements.map((sql) => db.prepare(sql)), record])
+    await db.batch([...statementsOf(name).map((sql) => db.prepare(sql)), record])
   }
+}
+
+const statementsOf = (name: string) =>
+  readFileSync(`${PROJECT_ROOT}drizzle/${name}`, 'utf8').split('--> statement-breakpoint')
+
+/** Whether the database lacks what a migration makes: SQLite stores the text that made a table, an index or a trigger. */
+async function differs(db: Pick<D1Database, 'prepare'>, name: string): Promise<boolean> {
+  const { results } = await db.prepare('SELECT sql FROM sqlite_master').all<{ sql: string | null }>()
+  const texts = new Set(results.map(({ sql }) => sql))
+  const made = statementsOf(name).flatMap((text) => /^CREATE[\s\S]*(?=;)/m.exec(text) ?? [])
+  return made.some((text) => !texts.has(text))
 }

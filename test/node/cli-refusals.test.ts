@@ -205,11 +205,17 @@ describe('.dev.vars', () => {
   })
 })
 
-it.each([['tokens', 'list'], ['dev']] as const)(
-  'data of a version before the first release is refused by %s in one line, and left as it is',
-  async (name, ...args) => {
+it.each([
+  [`INSERT INTO d1_migrations (name) VALUES ('${BEFORE_RELEASE}')`, 'tokens', 'list'],
+  [`INSERT INTO d1_migrations (name) VALUES ('${BEFORE_RELEASE}')`, 'dev'],
+  // The first migration was another one then.
+  ['ALTER TABLE clients ADD COLUMN since TEXT', 'tokens', 'list'],
+  ['DROP INDEX orders_of_client', 'dev'],
+] as const)(
+  'data of a version before the first release (%s) is refused by %s in one line, and left as it is',
+  async (sql, name, ...args) => {
     const state = await freshState()
-    runSql(state, 'INSERT INTO d1_migrations (name) VALUES (?)', BEFORE_RELEASE)
+    runSql(state, sql)
     const before = readAll(state)
     const port = name === 'dev' ? ['--port', String(await chooseFreePort())] : []
     const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
