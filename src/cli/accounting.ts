@@ -3,7 +3,7 @@ import { idText } from '../kernel/api/contract.ts'
 import { listCompanies } from '../operation/admin/companies/contract.ts'
 import * as api from '../operation/admin/integrations/contract.ts'
 import { type Argument, CommandError, onlyOne, optional, required, resolvePath, runCommand } from './command.ts'
-import { listing, operation, plural, toLine } from './operator.ts'
+import { listing, operation, plural, requireCompany, toLine } from './operator.ts'
 import { target } from './target.ts'
 
 /** An event that is being sent is listed as `pending`. */
@@ -62,6 +62,7 @@ await runCommand('accounting', HELP, {
         const { retried } = await service.call(api.retryEvents, { params: { company_id }, body: { states: ['dead'] } })
         count += retried
       }
+      if (count === 0) await requireCompany(service, { company_id })
       if (count === 0) return console.log('No dead events.')
       return console.log(`${plural(count, 'dead event is', 'dead events are')} sent again ${service.deliveries}`)
     }

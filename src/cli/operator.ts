@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { ApiError } from '../client/errors.ts'
 import { type Contract, isoTime, LAST_INSTANT, type ResponseBody } from '../kernel/api/contract.ts'
+import { readCompany } from '../operation/admin/companies/contract.ts'
 import type { Element, InputOf, RequestOf } from './admin-api.ts'
 import { type Argument, type Arguments, type Command, CommandError, command, nameOf, type Values } from './command.ts'
 import { type Connection, connect, type Target, target } from './target.ts'
@@ -44,6 +45,7 @@ export function listing<C extends Contract, A extends Arguments>(
     const { limit = Number.POSITIVE_INFINITY, columns, empty, after } = row
     const shown: Element<C>[] = []
     for await (const element of service.list(row.contract, request)) if (shown.push(element) > limit) break
+    if (shown.length === 0) await requireCompany(service, values)
     const cells = shown.slice(0, limit).map((row) => {
       return Object.values(columns).map((each) => (typeof each === 'function' ? each(row) : (row[each] as Cell)))
     })
@@ -51,6 +53,11 @@ export function listing<C extends Contract, A extends Arguments>(
     if (shown.length > limit) console.log('… and more.')
     await after?.(shown, values, service)
   })
+}
+
+/** A filter by an unknown company finds nothing, as one by a company without any does. @throws ApiError for the former */
+export async function requireCompany(service: Connection, { company_id }: { company_id?: unknown }): Promise<void> {
+  if (company_id !== undefined) await service.call(readCompany, { params: { company_id: Number(company_id) } })
 }
 
 export function operation<A extends Arguments>(

@@ -1,7 +1,6 @@
 import * as z from 'zod/mini'
 import { idText } from '../kernel/api/contract.ts'
 import { PERMISSIONS } from '../kernel/gate/permissions.ts'
-import { readCompany } from '../operation/admin/companies/contract.ts'
 import * as api from '../operation/admin/tokens/contract.ts'
 import { CommandError, optional, required, runCommand, someOf } from './command.ts'
 import { listing, operation, request, time } from './operator.ts'
@@ -51,9 +50,8 @@ await runCommand('tokens', HELP, {
       EXPIRES: 'expires_at',
       PERMISSIONS: ({ permissions }) => (permissions.length === PERMISSIONS.length ? 'all' : permissions),
     },
-    after: async (tokens, { company_id }, service) => {
+    after: (tokens, { company_id }) => {
       if (company_id === undefined) return
-      if (tokens.length === 0) await service.call(readCompany, { params: { company_id } })
       const active = tokens.filter(({ state }) => state === 'active').length
       console.log(`${active} of at most ${api.ACTIVE_TOKENS_MAX} active tokens.`)
     },

@@ -143,6 +143,8 @@ describe('npm run accounting', () => {
       [[...link, '--company', 'x'], '--company must be a positive integer'],
       [[...link, '--remote'], "Option '--remote' requires a value"],
       [link, 'There is no company.'],
+      [['list', '--company', '9'], 'There is no company 9.'],
+      [['retry', '--dead', '--company', '9'], 'There is no company 9.'],
       [['retry', '5'], 'There is no undelivered event 5.'],
     ])
   })

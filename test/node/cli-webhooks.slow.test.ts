@@ -19,7 +19,7 @@ describe('npm run webhooks', () => {
     const listed = await run(state, 'list', '--company', '7')
     expect(listed).toMatch(new RegExp(`^${id} +7 +enabled +0 .*https://hooks.example/a\\?b=c +order.created +-$`, 'm'))
     expect(listed).not.toContain(secret)
-    expect(await run(state, 'list', '--company', '8')).toBe('No endpoints.\n')
+    expect(await run(state, 'list', '--company', '9')).toBe('No endpoints.\n')
 
     const rotated = await run(state, 'rotate-secret', id)
     expect(rotated).toMatch(/^Secret {2}whsec_\S+\n$/)
@@ -90,6 +90,7 @@ describe('npm run webhooks', () => {
       [[...base, 'https://10.0.0.1/'], '--url must resolve to public addresses only.'],
       [[...base, 'https://hooks.example/', '--events', 'client.burnt'], '--events must be one of client.created'],
       [['update', id, '--enable', '--disable'], "Options '--enable' and '--disable' cannot be used together."],
+      [['list', '--company', '8'], 'There is no company 8.'],
       [['update', id, '--enable'], `There is no endpoint ${id}.`],
       [['delete', id], `There is no endpoint ${id}.`],
       [['replay', id, '--from', '2026-01-01'], "Option '--to' is required"],
