@@ -56,6 +56,7 @@ describe('the JSON Schema of a seed file', () => {
     ['a missing company', { clients: [] }],
     ['an id of 0', { ...smallShop(), taxes: [{ id: 0, name: 'x', rate: 1 }] }],
     ['an id above 2^48', { ...smallShop(), taxes: [{ id: 2 ** 48 + 1, name: 'x', rate: 1 }] }],
+    ['a client that is no object', { ...smallShop(), thread_contexts: [{ thread_id: 'x', client_data: 7 }] }],
     ['a blank name', { company: { id: 1, name: ' ' } }],
     ['a date that is none', { ...smallShop(), orders: [{ id: 1, title: 'x', client_id: 1, deadline: 'soon' }] }],
     [

@@ -38,8 +38,7 @@ export const routes = [
     const counts = countFile(file)
     const limited = file.orders.length === 1 ? countFile({ ...file, orders: [] }) : counts
     const rows = Object.values(limited).reduce((sum, count) => sum + count, 0)
-    const message = `must have at most ${MAX_ROWS} rows, not ${rows}`
-    if (rows > MAX_ROWS) throw invalid([{ path: 'file', message }])
+    if (rows > MAX_ROWS) throw invalid([{ path: 'file', message: `must have at most ${MAX_ROWS} rows, not ${rows}` }])
     const issues = findAddressIssues(file.integrations, context.addresses())
     if (issues.length > 0) throw invalid(issues.map((issue) => ({ ...issue, path: `file.integrations.${issue.path}` })))
     const before = await findImport(context, hash)

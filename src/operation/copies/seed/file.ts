@@ -233,6 +233,7 @@ const catalogItem = z.strictObject({
 const json = z.optional(shallow.check(upTo(500)))
 const jsonObject = json.check(
   z.refine((value) => typeof (value ?? {}) === 'object' && !Array.isArray(value), 'must be an object or null'),
+  z.meta({ type: ['object', 'null'] }),
 )
 
 const threadContext = z.strictObject({
