@@ -134,6 +134,7 @@ await runCommand('companies', HELP, {
     // It may hold personal data.
     await pipeline(lines, createWriteStream(path, { flags: 'wx', mode: 0o600 })).catch(async (error) => {
       if (error.code === 'EEXIST') throw new CommandError(`--output '${output}' exists.`)
+      if (error.syscall === 'open') throw new CommandError(`--output '${output}' cannot be written (${error.code}).`)
       await rm(path, { force: true })
       throw error
     })

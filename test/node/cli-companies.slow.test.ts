@@ -101,6 +101,7 @@ When all is right: npm run companies -- resume-deliveries --state ${state}\n`,
       ],
       [['remove-member', '7', 'eve@shop.example'], 'Member not found.'],
       [['export', '8', '--output', output], 'There is no company 8.'],
+      [['export', '7', '--output', `${output}/x`], `--output '${output}/x' cannot be written (ENOENT).`],
       [['restore', '7'], "Option '--from' is required"],
       [['restore', '7', '--from', 'yesterday'], '--from must be a date or a time, such as'],
     ]
