@@ -115,6 +115,7 @@ describe('npm run accounting', () => {
     expect(dead).toContain('6000')
     expect(dead).not.toContain('6210')
     expect(await run('list', '--state=pending')).toBe('No events.\n')
+    await outputOf('companies', 'create', '9', '--state', state)
     expect(await run('list', '--company', '9')).toBe('No events.\n')
 
     await spoil(remote)
