@@ -150,6 +150,6 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
 export async function compareEnds({ from, to }: Ends, nowMs: number): Promise<void> {
   const [before, after] = await Promise.all([readEnds(from, nowMs), readEnds(to, nowMs)])
   const different = before.filter((row, index) => JSON.stringify(row) !== JSON.stringify(after[index]))
-  if (different.length > 0)
-    throw new DifferenceError(`different rows in ${different.map(({ name }) => name).join(', ')}`)
+  const names = different.map(({ name }) => name).join(', ')
+  if (names) throw new DifferenceError(`different rows in ${names}`)
 }

@@ -97,8 +97,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
         error instanceof DeadlineError ? 'failed' : Promise.reject(error),
       )
       if (typeof found === 'string') return { ...state, left, accounting: found }
-      const sequences = highest(state.sequences, { last_invoice_number: found })
-      return { ...state, left, accounting: 'read', sequences }
+      return { ...state, left, accounting: 'read', sequences: highest(state.sequences, { last_invoice_number: found }) }
     }
     case 'tokens':
       return turn((await revokeAgain(context, state.cursor)).cursor)

@@ -197,11 +197,8 @@ export async function removeRows(
     ])
     return (found?.count ?? 0) < limit ? step + 1 : step
   }
-  if (database !== DIRECTORY) {
-    await writeMoved(context, [statement('DELETE FROM companies WHERE id = ?', companyId)])
-  } else if (isCopy) {
-    await writeMoved(context, [statement('UPDATE companies SET last_change = 0 WHERE id = ?', companyId)])
-  }
+  const last = database === DIRECTORY ? 'UPDATE companies SET last_change = 0' : 'DELETE FROM companies'
+  if (database !== DIRECTORY || isCopy) await writeMoved(context, [statement(`${last} WHERE id = ?`, companyId)])
   return null
 }
 

@@ -4,7 +4,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, type Statements, statement } from '../../../kernel/db/client.ts'
 import { DIRECTORY } from '../../../kernel/db/placement.ts'
 import { imports } from '../../../kernel/db/schema.ts'
-import { hasContent } from '../../copies/restore.ts'
+import { hasContent } from '../../copies/read-queries.ts'
 import type { AdminContext } from '../context.ts'
 import type { createImport } from './contract.ts'
 
@@ -24,12 +24,10 @@ export async function findImport({ companyId, db }: AdminContext, hash: string) 
   return row
 }
 
-type Part = Input<typeof createImport>['body']
-
 /** Loads a part and records it. With `into_empty`, fails for a company with data, unless a part of the import is loaded. */
 export async function loadPart(
   context: AdminContext,
-  { hash, part, parts, into_empty }: Part,
+  { hash, part, parts, into_empty }: Input<typeof createImport>['body'],
   statements: Statements,
   hasRows: boolean,
 ) {

@@ -8,7 +8,7 @@ import { conflict, found, invalid } from '../../../kernel/http/errors.ts'
 import { BUDGET_MS, bodyBudgetMs, log, nameOf, pause, withDeadline } from '../../../kernel/http/isolate.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
-import { isEmpty } from '../../copies/restore.ts'
+import { isEmpty } from '../../copies/read-queries.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countFile, planLoad, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
@@ -82,8 +82,7 @@ export const routes = [
   adminRoute(contract.exportCompany, async ({ query: { cursor } }, context) => {
     const position = cursor === undefined ? [] : readCursor(cursorScope(contract.exportCompany, context), cursor)
     if (context.isHead) return new Response(null, { headers: HEADERS })
-    const started = adminEntry(context, 'companies.export', context.companyId)
-    await context.directory.write([started])
+    await context.directory.write([adminEntry(context, 'companies.export', context.companyId)])
     // A write to the runtime's own stream resolves when the caller has read the piece.
     const { readable, writable } = new IdentityTransformStream()
     context.waitUntil(send(context, writable.getWriter(), position))
