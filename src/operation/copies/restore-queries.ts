@@ -65,8 +65,8 @@ export async function suspendAgain({ companyId, db }: CompanyContext): Promise<b
 
 /**
  * Suspends a company without data, or creates it in the directory's slot, else its previous one, else a free one. Its
- * last ids are raised: a request that is let in until the suspension takes effect must not get an id of the backup. A
- * repeated call may find rows of such requests.
+ * last ids are raised: a request that is let in until the suspension takes effect must not get an id of the backup, nor
+ * must its audit entry. A repeated call may find rows of such requests.
  *
  * @returns false if the company has data
  */
@@ -83,7 +83,7 @@ export async function openForRestore(
     insertRow(companies, { ...placed, name, mail_quota_bytes, storage_quota_bytes, created_at, updated_at }, isMissing),
     orm
       .update(companies)
-      .set({ ...SUSPENDED, ...raiseTo(LAST_IDS, company) })
+      .set({ ...SUSPENDED, ...raiseTo([...LAST_IDS, 'audit_expired'], company) })
       .where(sql`id = ${companyId} AND ((suspended AND deliveries_paused) OR NOT ${hasContent({ companyId })})`)
       .returning({ id: companies.id }),
     adminEntry(by, 'company.restore', backup, sql`changes() > 0`),
@@ -124,6 +124,6 @@ export async function raiseSequences({ companyId, db }: CompanyContext, sequence
 function settings(company: Row) {
   const names = [...SETTINGS, 'created_at', 'updated_at'].filter((name) => company[name] !== undefined)
   // Restored entries may have expired meanwhile.
-  const audit_expired = sql`max(${companies.audit_expired}, ${company.audit_expired ?? 0})`
-  return { ...Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`])), audit_expired }
+  const raised = raiseTo(['audit_expired'], company)
+  return { ...Object.fromEntries(names.map((name) => [name, sql`${company[name] ?? null}`])), ...raised }
 }

@@ -160,8 +160,11 @@ async function stepRestore(context: ReconcileContext, plan: RestorePlan, state: 
     return { ...state, position: position + 1 }
   }
   if (state.step === 'take') {
+    const log = plan.insertions.findLast(({ unit }) => unit.name === 'audit_log')
+    const last = log && (await readPart(context, log.part)).findLast(({ name }) => name === 'audit_log')
+    const company = { ...plan.company, ...(last && { audit_expired: last.row.id ?? 0 }) }
     // The company is suspended from the beginning, and gets the backup's own state at the end.
-    if (!(await openForRestore(context, plan.company, by, state.backup))) return null
+    if (!(await openForRestore(context, company, by, state.backup))) return null
     await syncDirectory(context)
     return { ...state, step: 'check' }
   }

@@ -216,5 +216,5 @@ function listRemovals(isCopy: boolean) {
 }
 
 /** Raises ids and numbers to those of a row, where they are lower. */
-export const raiseTo = (names: readonly (keyof Sequences)[], row: { [Name in keyof Sequences]?: unknown }) =>
+export const raiseTo = (names: readonly (keyof Sequences | 'audit_expired')[], row: Record<string, unknown>) =>
   Object.fromEntries(names.map((name) => [name, sql`max(${companies[name]}, ${row[name] ?? 0})`]))

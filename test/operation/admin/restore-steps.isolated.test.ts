@@ -235,3 +235,13 @@ it('a restore inserts no row before the tokens in use are refused', async () => 
   await restoreAsOperator(id)
   expect((await call(token, 'GET', '/clients')).body.data).toHaveLength(1)
 })
+
+it('the audit entry of a request after the company is suspended takes no id of the backup', async () => {
+  const { id, step, finish, isSuspended, write } = await emptySinceBackup()
+  while (!(await isSuspended())) await step()
+  await write()
+  await finish()
+  const entries = await sql('SELECT id, action FROM audit_log WHERE company_id = ? ORDER BY id', id)
+  const actions = ['client.create', 'order.create', 'client.create']
+  expect(entries).toEqual(actions.map((action, index) => ({ id: index + 1, action })))
+})
