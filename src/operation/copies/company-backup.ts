@@ -50,6 +50,10 @@ export class CompanyBackup extends CompanyObject {
     return this.inTurn(async () => restoreFor(await this.open(by.companyId), this.kv, by, untilMs, CALL_MS))
   }
 
+  isRestoring(): boolean {
+    return isRestoring(this.kv)
+  }
+
   recover(companyId: number, run: string) {
     return this.inTurn(async () => {
       // Its rows are of before the reset, and its feed ends.

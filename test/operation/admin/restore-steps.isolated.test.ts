@@ -245,3 +245,15 @@ it('the audit entry of a request after the company is suspended takes no id of t
   const actions = ['client.create', 'order.create', 'client.create']
   expect(entries).toEqual(actions.map((action, index) => ({ id: index + 1, action })))
 })
+
+it('no import comes between the rows of a restore', async () => {
+  const { id, client, project } = await emptySinceBackup()
+  const order = { id: project.id, title: 'file', client_id: client.id }
+  const file = { company: { id, name: 'file' }, clients: [{ id: client.id, company_name: 'file' }], orders: [order] }
+  const send = () => adminCall('POST', `/companies/${id}/imports`, { hash: 'a'.repeat(64), part: 1, parts: 1, file })
+  expect((await restoreNewest(id)).body).toMatchObject({ done: false, rows: 0 })
+  const { status, body } = await send()
+  expect([status, body.error.message]).toEqual([409, expect.stringContaining('is being restored')])
+  expect((await restoreAsOperator(id)).status).toBe(200)
+  expect((await send()).body.differences).toHaveLength(2)
+})

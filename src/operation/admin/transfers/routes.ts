@@ -60,6 +60,9 @@ export const routes = [
     if (plan.issues.length > 0) throw invalid(plan.issues.map((message) => ({ path: 'file', message })))
     if (plan.conflict !== undefined) throw conflict(plan.conflict)
     if (!check) {
+      // Of two rows with one id, that of the file would stay.
+      const isRestoring = await context.env.COMPANY_BACKUP.getByName(String(context.companyId)).isRestoring()
+      if (isRestoring) throw conflict('The company is being restored: repeat that until it is done')
       const hasRows = Object.keys(counts).some((name) => name !== 'integrations')
       await loadPart(context, body, plan.statements, hasRows).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))
