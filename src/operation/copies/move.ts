@@ -1,5 +1,5 @@
 import type { Env } from '../../env.ts'
-import type { Administrator } from '../../kernel/db/audit.ts'
+import { type Administrator, collectAdminEntries } from '../../kernel/db/audit.ts'
 import { databaseMessage, openDatabase } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { bindingOf, openCompany, slotProblem } from '../../kernel/db/placement.ts'
@@ -96,7 +96,7 @@ async function open(env: Env, by: Administrator, destination: string) {
   const row = await guard.findMove(directory)
   const ends = row ?? { source: database, destination, started_at: Date.now() }
   const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
-  const move = { ...ends, by, directory, from: of(ends.source), to: of(ends.destination) }
+  const move = { ...ends, env, by, directory, from: of(ends.source), to: of(ends.destination) }
   if (!row) {
     if (database === destination) return { move, state: null }
     await requireCurrent(bindingOf(env, destination))
@@ -139,7 +139,7 @@ function fail(state: MoveState, reason: string): MoveState {
 }
 
 async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
-  const { source, destination, by, directory, from, to } = move
+  const { env, source, destination, by, directory, from, to } = move
   const plan = MOVED[state.table]
   switch (state.step) {
     case 'clear':
@@ -177,6 +177,8 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return next(state, 'remove')
     }
     case 'remove': {
+      // They refer to the company's row, which goes last.
+      if (state.table === 0) await collectAdminEntries(env, source)
       const step = await removeRows(from, { database: source, step: state.table, isCopy: false })
       return step === null ? null : { ...state, table: step }
     }

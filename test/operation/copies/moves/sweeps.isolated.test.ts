@@ -7,13 +7,14 @@ import { collectAdminEntries } from '../../../../src/kernel/db/audit.ts'
 import { forEachDatabase } from '../../../../src/kernel/db/placement.ts'
 import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts'
 import { sweepMailContents } from '../../../../src/resources/mail/content.ts'
-import { adminCallWith } from '../../../support/admin.ts'
+import { adminCall, adminCallWith } from '../../../support/admin.ts'
 import { type Home, mintCompany, request, send, sql, sqlIn, type TestCompany } from '../../../support/app.ts'
 import { logLines } from '../../../support/log.ts'
 import { insert, insertion } from '../../../support/rows.ts'
 import { stopTime } from '../../../support/time.ts'
 import { dump, rowsOf } from '../../../support/two-companies.ts'
 import { breakCalls, wrapBindings } from '../../../support/wrap-bindings.ts'
+import { move, stepsOf } from './support.ts'
 
 const DAY_MS = 86_400_000
 const HASH = 'a'.repeat(64)
@@ -193,4 +194,21 @@ describe('a read-only state that nobody ended', () => {
     const states = await sql('SELECT state FROM company_guards ORDER BY company_id')
     expect(states).toEqual([{ state: 'copying' }, { state: 'read_only' }])
   })
+})
+
+it('a move ends where what an administrator did waits in the old database', async () => {
+  const { id } = await mintCompany({ home: 'DB_TWO' })
+  for await (const { step } of stepsOf(id, 'DB')) if (step === 'remove') break
+  const entry = {
+    actor: 'operator',
+    action: 'companies.update:name',
+    entity_id: String(id),
+    address: '',
+    request_id: 'r',
+  }
+  await insert('admin_log', { company_id: id, ...entry, at: Date.now() }, 'DB_TWO')
+  await move(id, 'DB')
+  expect(await sqlIn('DB_TWO', 'SELECT id FROM companies WHERE id = ?', id)).toEqual([])
+  const { data } = (await adminCall('GET', `/companies/${id}/audit`)).body
+  expect(data.map(({ action }: { action: string }) => action)).toContain(entry.action)
 })
