@@ -192,3 +192,21 @@ it.each(BATCHES)('an import of a thread beside its PUT gives the id of the store
   const [stored] = await sql('SELECT id FROM email_threads WHERE company_id = ?', shop.company.id)
   expect([status, body.id]).toEqual([200, stored?.id])
 })
+
+it.each(BATCHES)('an import beside the same one brings back no payment that was deleted since: %i', async (number) => {
+  const shop = await openShop()
+  const { clients, orders, ...file } = fileOf(shop, 1, 1)
+  const at = { created_at: '2026-01-31T10:00:00.000Z' }
+  const dated = {
+    ...file,
+    clients: clients?.map((each) => ({ ...each, ...at })),
+    orders: orders?.map((each) => ({ ...each, ...at })),
+  }
+  const other = async () => {
+    await loadSeed(dated)
+    return call(shop.token, 'DELETE', '/orders/1/payments/1')
+  }
+  const { status } = await load(shop, interruptedBy(other, number), dated)
+  expect([200, 409]).toContain(status)
+  expect(await sql('SELECT id FROM payments WHERE company_id = ?', shop.company.id)).toEqual([])
+})

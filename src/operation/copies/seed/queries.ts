@@ -148,9 +148,10 @@ export function loadRows(
     const isTime = name === 'fetched_at' || name === 'updated_at'
     return `excluded.${name} ${isTime ? `NOT IN (${now}, ${target}.${name})` : `IS NOT ${target}.${name}`}`
   })
-  // Where the batch runs again after a lost response, the row is the file's own.
+  // Where the batch runs again after a lost response, the row is the file's own: with all of its parts, if unchanged.
+  const isChanged = names.includes('version') ? ` OR excluded.version <> ${target}.version` : ''
   const change = own
-    ? `${own} = json_extract('{}', 'created meanwhile') WHERE excluded.${own} <> ${target}.${own}`
+    ? `${own} = json_extract('{}', 'created meanwhile') WHERE excluded.${own} <> ${target}.${own}${isChanged}`
     : `${set.join(', ')} WHERE ${differences.join(' OR ')}`
   // Without a condition, ON CONFLICT would be parsed as part of a join.
   const text = `INSERT INTO ${target} (${names.join(', ')}) SELECT ${read.join(', ')} FROM json_each(?1) WHERE true
