@@ -127,8 +127,9 @@ const MAX_MOVES = 3
 type Guard = { state: string; destination: string; slot: number }
 
 /** The directory's row of a company elsewhere is a copy, until a move to the directory has ended. */
-const OR_LOST = `UNION ALL SELECT json_extract('{}', 'company_guard lost none 0') WHERE NOT EXISTS (SELECT 1 FROM companies
-  WHERE id = ?1 AND (database IS NULL OR id IN (SELECT company_id FROM company_guards WHERE state = 'writable')))`
+export const IS_OWN = "(database IS NULL OR id IN (SELECT company_id FROM company_guards WHERE state = 'writable'))"
+const OR_LOST = `UNION ALL SELECT json_extract('{}', 'company_guard lost none 0')
+  WHERE NOT EXISTS (SELECT 1 FROM companies WHERE id = ?1 AND ${IS_OWN})`
 
 /** Fails for a company that has moved, or whose writes are refused: its error has the guard, for {@link parseRefusal}. */
 const refuseGuarded = (companyId: number, isRead: boolean, mustExist: boolean) =>

@@ -210,3 +210,17 @@ it.each(BATCHES)('an import beside the same one brings back no payment that was 
   expect([200, 409]).toContain(status)
   expect(await sql('SELECT id FROM payments WHERE company_id = ?', shop.company.id)).toEqual([])
 })
+
+it('an import is loaded where the move of its company to the directory has switched and not ended', async () => {
+  await mintCompany()
+  const { id, home } = await mintCompany({ home: 'DB_TWO' })
+  for (const [database, state] of [
+    [home, 'moved'],
+    ['DB', 'writable'],
+  ] as const) {
+    await sqlIn(database, "INSERT INTO company_guards VALUES (?, ?, 'DB', 0, NULL)", id, state)
+  }
+  const [part] = partsOf({ company: { id, name: 'file' }, clients: [{ id: 1, company_name: 'file' }] })
+  expect((await adminCall('POST', `/companies/${id}/imports`, part)).status).toBe(200)
+  expect(await sqlIn('DB', 'SELECT id FROM clients WHERE company_id = ?', id)).toEqual([{ id: 1 }])
+})

@@ -2,7 +2,7 @@ import { sql } from 'drizzle-orm'
 import type { Input } from '../../../kernel/api/contract.ts'
 import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, type Statements, statement } from '../../../kernel/db/client.ts'
-import { DIRECTORY } from '../../../kernel/db/placement.ts'
+import { DIRECTORY, IS_OWN } from '../../../kernel/db/placement.ts'
 import { imports } from '../../../kernel/db/schema.ts'
 import { hasContent } from '../../copies/read-queries.ts'
 import type { AdminContext } from '../context.ts'
@@ -13,7 +13,7 @@ const IMPORT_TTL_MS = 30 * 86_400_000
 
 export async function hasCompany({ companyId, database, db }: AdminContext): Promise<boolean> {
   if (database === DIRECTORY) return true
-  const [rows] = await db.read([statement('SELECT 1 FROM companies WHERE id = ? AND database IS NULL', companyId)])
+  const [rows] = await db.read([statement(`SELECT 1 FROM companies WHERE id = ? AND ${IS_OWN}`, companyId)])
   return rows.length > 0
 }
 
@@ -39,7 +39,7 @@ export async function loadPart(
     ...statements,
     // The directory's row of a company that was created in another database since the request began.
     statement(sql`SELECT json_extract('{}', 'created elsewhere') FROM companies
-      WHERE id = ${companyId} AND database IS NOT NULL`),
+      WHERE id = ${companyId} AND NOT ${sql.raw(IS_OWN)}`),
     // A repeated part takes nothing back, but the first one starts the import again.
     statement(sql`INSERT INTO imports (company_id, hash, parts, next_part, updated_at)
       VALUES (${companyId}, ${hash}, ${parts}, ${part + 1}, ${now})
