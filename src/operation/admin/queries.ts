@@ -3,7 +3,7 @@ import { adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import type { CursorPosition } from '../../kernel/db/lists.ts'
-import { isHere, isPresent, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
+import { IS_OWN, isPresent, openCompany, openEach, placementColumns } from '../../kernel/db/placement.ts'
 import { lacksSchema } from '../../kernel/db/refusals.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import { conflict, invalid, unavailable } from '../../kernel/http/errors.ts'
@@ -115,8 +115,9 @@ export async function beginRecovery(context: AdminContext, run: string): Promise
   await context.directory.writeIdempotent([adminEntry(context, 'deployment.recover', run)])
   let paused = 0
   for (const { db } of openEach(context.env)) {
-    // A second run finds those of the first by their time.
-    const isMeant = sql`(deliveries_paused = 0 OR updated_at = ${context.now}) AND ${isHere}`
+    // A second run finds those of the first by their time. Time Travel may bring back the end of a move.
+    const isMeant = sql`(deliveries_paused = 0 OR updated_at = ${context.now})
+      AND ${sql.raw(IS_OWN)} AND ${isPresent(sql`id`)}`
     const pause = orm.update(companies).set({ deliveries_paused: true, updated_at: context.now }).where(isMeant)
     const [rows] = await db.writeIdempotent([pause.returning({ id: companies.id })])
     paused += rows.length

@@ -6,10 +6,20 @@ import { closeCopies } from '../../../src/operation/copies/guard-queries.ts'
 import { COPY_CHANGES } from '../../../src/operation/copies/write-queries.ts'
 import { sweepMailContents } from '../../../src/resources/mail/content.ts'
 import { noise, storedObjects } from '../../resources/mail/support.ts'
-import { call, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
+import { call, type Home, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 import { insert, insertion } from '../../support/rows.ts'
-import { backUp, HOMES, recover, restoreAsOperator, rowsOf, sweepDueBackups, wipe, wipeAll } from '../copies/support.ts'
+import {
+  backUp,
+  HOMES,
+  mintBeside,
+  recover,
+  restoreAsOperator,
+  rowsOf,
+  sweepDueBackups,
+  wipe,
+  wipeAll,
+} from '../copies/support.ts'
 
 const today = () => new Date().toISOString().slice(0, 10)
 
@@ -162,4 +172,19 @@ describe('rows of a company in a database that it moved to after the restored ti
     expect(await closeCopies(await openCompany(env, id), 'DB', openEach(env))).toBeUndefined()
     expect(await guardOf(id)).toEqual([])
   })
+})
+
+it.each([
+  ['DB', { DB: 'read_only' }, 'DB'],
+  ['DB_TWO', { DB_TWO: 'moved', DB: 'writable' }, 'DB'],
+] as const)('a recovery pauses a company of %s whose move was at its end then: %o', async (home, guards, place) => {
+  const { id } = await mintBeside(home)
+  const ends = { company_id: id, destination: 'DB', slot: 0, read_only_at: 0 }
+  for (const [database, state] of Object.entries(guards)) {
+    await insert('company_guards', { ...ends, state }, database as Home)
+  }
+  await recover()
+  expect(await sqlIn(place, 'SELECT deliveries_paused FROM companies WHERE id = ?', id)).toEqual([
+    { deliveries_paused: 1 },
+  ])
 })
