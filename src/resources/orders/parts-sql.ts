@@ -10,13 +10,13 @@ import { computeTotals, fromCents, lineTotal } from './totals.ts'
 
 const [PROJECT, CLIENT, INVOICE] = [jsonRow(COLUMNS.orders), jsonRow(COLUMNS.clients), jsonRow(COLUMNS.invoices)]
 const [TAX, STATUS] = [jsonRow(COLUMNS.taxes), jsonRow(COLUMNS.order_statuses)]
-const LISTS = {
+const LIST_ROWS = {
   invoice_items: jsonRow(COLUMNS.invoice_items),
   payments: jsonRow(COLUMNS.payments),
   artworks: jsonRow(COLUMNS.artworks),
 }
 
-type ListName = keyof typeof LISTS
+type ListName = keyof typeof LIST_ROWS
 const LIST_NAMES = ['invoice_items', 'payments', 'artworks'] as const satisfies ListName[]
 
 export type Part = Expansion | 'accounting'
@@ -37,7 +37,7 @@ const LIST_SOURCES: Record<ListName, SQL> = {
 
 /** Selects a list of an order {@link WITH_INVOICE} as JSON. */
 export const listJson = (name: ListName) =>
-  sql`(SELECT json_group_array(${LISTS[name].row}) FROM ${LIST_SOURCES[name]})`
+  sql`(SELECT json_group_array(${LIST_ROWS[name].row}) FROM ${LIST_SOURCES[name]})`
 
 /** For an invoice and its order: not deleted, or only with the order. One deleted alone before it has a lower time. */
 export const isKept = sql`invoices.deleted <= (orders.deleted AND invoices.updated_at >= orders.updated_at)`
@@ -85,8 +85,8 @@ export type OrderRow = ReturnType<typeof decodeOrder>
 export function decodeOrder([project, invoice, client, status, accounting]: OrderJson, lists: ListsJson) {
   const [invoiceRow = null, tax = null, lines, paymentsCents] = invoice ?? []
   const byId = (a: { id: number }, b: { id: number }) => a.id - b.id
-  const items = (lists.invoice_items ?? []).map(LISTS.invoice_items.decode)
-  const payments = (lists.payments ?? []).map(LISTS.payments.decode)
+  const items = (lists.invoice_items ?? []).map(LIST_ROWS.invoice_items.decode)
+  const payments = (lists.payments ?? []).map(LIST_ROWS.payments.decode)
   return {
     row: PROJECT.decode(project),
     invoice: INVOICE.decodeOrNull(invoiceRow),
@@ -101,7 +101,7 @@ export function decodeOrder([project, invoice, client, status, accounting]: Orde
     accounting,
     invoice_items: items.sort((a, b) => a.position - b.position || byId(a, b)),
     payments: payments.sort(byId),
-    artworks: (lists.artworks ?? []).map(LISTS.artworks.decode).sort(byId),
+    artworks: (lists.artworks ?? []).map(LIST_ROWS.artworks.decode).sort(byId),
   }
 }
 
@@ -131,7 +131,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
         FROM ${ofPage} ${hasInvoice(parts) ? WITH_INVOICE : sql``}`
       const lists = names.map((name) => {
         const invoiced = name === 'artworks' ? sql`` : INVOICES
-        const chunks = chunksOf(LISTS[name].row, sql`${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}`)
+        const chunks = chunksOf(LIST_ROWS[name].row, sql`${ofPage} ${invoiced} CROSS JOIN ${LIST_SOURCES[name]}`)
         return sql`SELECT ${sql.raw(`'${name}'`)}, NULL, NULL, ${chunks}`
       })
       return orm
@@ -244,7 +244,7 @@ function presentAccounting({ accounting }: OrderRow): Order['accounting'] {
   return { status: 'pending', last_error: stopReason ?? lastError, synced_at }
 }
 
-const PARTS = {
+const PRESENTERS = {
   totals: presentTotals,
   client: ({ client }: OrderRow) => client && withIsoTimes(client),
   invoice: presentInvoice,
@@ -258,7 +258,7 @@ const PARTS = {
 /** The parts with these names, in the order of {@link EXPANSIONS}. */
 export function presentParts(order: OrderRow, names: readonly Expansion[]): Partial<Pick<Listed, Expansion>> {
   const wanted = EXPANSIONS.filter((name) => names.includes(name))
-  return Object.fromEntries(wanted.map((name) => [name, PARTS[name](order)]))
+  return Object.fromEntries(wanted.map((name) => [name, PRESENTERS[name](order)]))
 }
 
 export function presentListed(order: OrderRow, expand: readonly Expansion[] = []): Listed {
@@ -272,12 +272,12 @@ export function presentOrder(order: OrderRow): Order | undefined {
   return {
     project: withIsoTimes(row),
     invoice: presentInvoice(order),
-    invoice_items: PARTS.invoice_items(order),
-    payments: PARTS.payments(order),
+    invoice_items: PRESENTERS.invoice_items(order),
+    payments: PRESENTERS.payments(order),
     client: withIsoTimes(client),
     tax,
     order_status,
-    artworks: PARTS.artworks(order),
+    artworks: PRESENTERS.artworks(order),
     accounting: presentAccounting(order),
   }
 }

@@ -12,7 +12,15 @@ import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
 import { type ChangedJson, decodeChanged } from './write-queries.ts'
-import { changedJson, changedOrder, isInvoice, isLive, isOrder, type PAYMENTS, versionGuard } from './write-sql.ts'
+import {
+  changedJson,
+  changedOrder,
+  hasLiveOrder,
+  isLiveInvoice,
+  isLiveOrder,
+  type PAYMENTS,
+  versionGuard,
+} from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 
@@ -22,24 +30,24 @@ const PAYMENT = jsonRow(COLUMNS.payments)
 const paymentWrite = (action: 'create' | 'update' | 'delete') =>
   prepareNamed((p: Change) => {
     const { companyId, orderId } = p
-    const invoice = sql`(SELECT id FROM invoices WHERE ${isInvoice(p)})`
+    const invoice = sql`(SELECT id FROM invoices WHERE ${isLiveInvoice(p)})`
     const id = p.paymentId ?? sql`(SELECT last_payment_id FROM companies WHERE id = ${companyId})`
     const isPayment = sql`company_id = ${companyId} AND invoice_id = ${invoice} AND id = ${id}`
-    const isOne = sql`${isPayment} AND ${isLive(p)}`
-    const when = p.paymentId
-      ? sql`${isLive(p)} AND EXISTS (SELECT 1 FROM payments WHERE ${isPayment})`
-      : sql`${isLive(p)} AND EXISTS ${invoice}`
+    const isLivePayment = sql`${isPayment} AND ${hasLiveOrder(p)}`
+    const isAllowed = p.paymentId
+      ? sql`${hasLiveOrder(p)} AND EXISTS (SELECT 1 FROM payments WHERE ${isPayment})`
+      : sql`${hasLiveOrder(p)} AND EXISTS ${invoice}`
     const values = { ...p, company_id: companyId, id: sql`last_payment_id + 1`, invoice_id: invoice }
-    const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${when}`
+    const ofCompany = sql`FROM ${companies} WHERE ${companies.id} = ${companyId} AND ${isAllowed}`
     const payment = {
       create: () => insertRow(payments, values, ofCompany),
-      update: () => orm.update(payments).set(assignments(payments, p)).where(isOne),
-      delete: () => orm.delete(payments).where(isOne),
+      update: () => orm.update(payments).set(assignments(payments, p)).where(isLivePayment),
+      delete: () => orm.delete(payments).where(isLivePayment),
     }[action]()
     const others = {
-      order: changedOrder(p, sql`${isOrder(p)} AND ${when}`),
-      event: accountingEvent(p, 'update', sql`${orderId}`, when),
-      audit: auditEntry(p, `payment.${action}`, sql`${id}`, when),
+      order: changedOrder(p, sql`${isLiveOrder(p)} AND ${isAllowed}`),
+      event: accountingEvent(p, 'update', sql`${orderId}`, isAllowed),
+      audit: auditEntry(p, `payment.${action}`, sql`${id}`, isAllowed),
       result: resultStatement(
         p,
         sql`json_array(${changedJson(p)}, json((SELECT ${PAYMENT.row} FROM payments WHERE ${isPayment})))`,
@@ -49,11 +57,11 @@ const paymentWrite = (action: 'create' | 'update' | 'delete') =>
     if (action === 'delete') return { ...versionGuard(p), ...others, payment }
     // A note that gets shorter is not refused.
     const bytesIf = (isCounted: SQL) => sql`coalesce(sum(octet_length(note)) FILTER (WHERE ${isCounted}), 0)`
-    const isOver = sql`SELECT ${p.paymentId ? sql`0` : sql`count(*) >= ${LIST_MAX}`}
+    const isOver = sql`${isLiveOrder(p)} AND (SELECT ${p.paymentId ? sql`0` : sql`count(*) >= ${LIST_MAX}`}
         OR octet_length(${p.note}) > ${bytesIf(sql`id IS ${p.paymentId ?? sql`NULL`}`)}
         AND octet_length(${p.note}) + ${bytesIf(sql`id IS NOT ${p.paymentId ?? sql`NULL`}`)} > ${LISTS_LIMIT_BYTES}
-      FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoice}`
-    const limit = failWhen(sql`version IS NOT NULL`, sql`orders`, sql`${isOrder(p)} AND (${isOver})`, 'payments_limit')
+      FROM payments WHERE company_id = ${companyId} AND invoice_id = ${invoice})`
+    const limit = failWhen(sql`version IS NOT NULL`, sql`orders`, isOver, 'payments_limit')
     return { ...versionGuard(p), ...(p.note && { limit }), payment, ...others }
   })
 const writes = { create: paymentWrite('create'), update: paymentWrite('update'), delete: paymentWrite('delete') }

@@ -9,16 +9,16 @@ import { idOf, inSlot, isLong, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
 import { orderStatements, type Part } from './parts-sql.ts'
 import { EXPANSIONS, type Expansion } from './shapes.ts'
-import { isAnyOrder } from './write-sql.ts'
+import { isOrder } from './write-sql.ts'
 
 /** The parts of the full order, which has no `totals`. */
-export const FULL: readonly Part[] = [...EXPANSIONS, 'accounting']
+export const FULL_PARTS: readonly Part[] = [...EXPANSIONS, 'accounting']
 
 const orderWith = (parts: readonly Part[]) =>
   orderStatements(parts, (p: Placeholders<'companyId' | 'orderId' | 'isDeletedToo'>) => ({
-    ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isAnyOrder(p)} AND deleted <= ${p.isDeletedToo}`,
+    ids: sql`SELECT id AS page_id, id AS sort_value FROM orders WHERE ${isOrder(p)} AND deleted <= ${p.isDeletedToo}`,
   }))
-const fullOrder = orderWith(FULL)
+const fullOrder = orderWith(FULL_PARTS)
 const paidOrder = orderWith(['payments'])
 
 export async function findOrder({ db, companyId }: CompanyContext, orderId: number, isDeletedToo: boolean) {

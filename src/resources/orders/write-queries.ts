@@ -10,7 +10,7 @@ import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../ker
 import { invalid, unusable } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
 import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
-import { FULL } from './queries.ts'
+import { FULL_PARTS } from './queries.ts'
 import { toHundredths } from './totals.ts'
 import {
   byId,
@@ -21,13 +21,13 @@ import {
   changedOrder,
   exemptionOfClient,
   insertions,
-  isAnyOrder,
-  isInvoice,
-  isItsInvoice,
+  isKeptInvoice,
+  isLiveInvoice,
+  isOrder,
   LINES,
-  LISTS,
   listStatements,
   PAYMENTS,
+  SENT_LISTS,
   unknownLines,
   versionGuard,
 } from './write-sql.ts'
@@ -89,14 +89,11 @@ function referenceChecks(
 }
 
 /** An amount or a type that is sent alone must go with the stored other. */
-function discountCheck(
-  p: Placeholders<never, 'discount_hundredths' | 'discount_amount_type'>,
-  isInvoiceOfIt: SQL,
-): Checks {
+function discountCheck(p: Placeholders<never, 'discount_hundredths' | 'discount_amount_type'>, isInvoice: SQL): Checks {
   const { discount_hundredths: amount, discount_amount_type: type } = p
   if ((amount === undefined) === (type === undefined)) return {}
   return {
-    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoiceOfIt}
+    [amount ? 'discount_amount' : 'discount_amount_type']: sql`NOT EXISTS (SELECT 1 FROM invoices WHERE ${isInvoice}
       AND ${type ?? sql`discount_amount_type`} = 'percentage' AND ${amount ?? sql`discount_hundredths`} > 10000)`,
   }
 }
@@ -122,7 +119,7 @@ export function decodeChanged(result: string | ChangedJson | null, isNew = false
     ...unknownLines.map((key) => ({ path: `${itemsName}.${key}.id`, message: 'is not a line of this invoice' })),
   ]
   if (issues.length > 0 && (order || isNew)) throw invalid(issues)
-  return order && { order, sent: LISTS.filter((name) => lists[name]) }
+  return order && { order, sent: SENT_LISTS.filter((name) => lists[name]) }
 }
 
 const creation = prepareNamed((p: Change) => {
@@ -139,7 +136,7 @@ const creation = prepareNamed((p: Change) => {
     ...(payments && listStatements(PAYMENTS, owner, byId(payments), isAllowed, true)),
     event: accountingEvent(p, 'create', orderId, isAllowed),
     audit: auditEntry(p, 'order.create', orderId, isAllowed),
-    result: resultStatement(p, changedJson({ ...p, orderId }, { checks, parts: FULL, condition: isAllowed })),
+    result: resultStatement(p, changedJson({ ...p, orderId }, { checks, parts: FULL_PARTS, condition: isAllowed })),
   }
 })
 
@@ -159,8 +156,8 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   const { companyId, invoice_items, payments } = p
   const isExternal = sql`company_id = ${companyId} AND external_id = ${p.externalId}`
   const orderId = sql`(SELECT id FROM orders WHERE ${isExternal})`
-  const which = { ...p, orderId }
-  const owner = { companyId, invoice: sql`(SELECT id FROM invoices WHERE ${isInvoice(which)})` }
+  const key = { ...p, orderId }
+  const owner = { companyId, invoice: sql`(SELECT id FROM invoices WHERE ${isLiveInvoice(key)})` }
   const checks = referenceChecks(p, isExternal)
   const isAllowed = allOf(checks)
   const { created_date: _created, ...values } = { ...p, deleted: sql`0` }
@@ -170,7 +167,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
   return {
     // The lists that are sent need an invoice, where the order exists.
     ...((invoice_items || payments) && { guard }),
-    ...changedInvoice(p, sql`${isItsInvoice(which)} AND ${isAllowed}`, { ...exemptionOfClient(p), ...values }),
+    ...changedInvoice(p, sql`${isKeptInvoice(key)} AND ${isAllowed}`, { ...exemptionOfClient(p), ...values }),
     changedOrder: changedOrder(p, sql`${isExternal} AND ${isAllowed}`, values),
     ...insertions(
       { ...p, external_id: p.externalId },
@@ -185,7 +182,7 @@ const replacement = prepareNamed((p: Change & Record<'externalId', Placeholder>)
     // The delivery creates what the accounting system does not have.
     event: accountingEvent(p, 'update', orderId, isAllowed),
     audit: auditEntry(p, 'order.write', orderId, isAllowed),
-    result: resultStatement(p, changedJson(which, { checks })),
+    result: resultStatement(p, changedJson(key, { checks })),
   }
 })
 
@@ -225,28 +222,28 @@ const update = prepareNamed((p: Change & Placeholders<'orderId' | 'operation' | 
   const orderId = sql`${p.orderId}`
   // A deleted order can only be restored.
   const canChange = sql`NOT (orders.deleted AND ${p.deleted ?? sql`1`})`
-  const isOne = sql`${isAnyOrder(p)} AND ${canChange}`
-  const isInvoiceOfIt = p.deleted ? isItsInvoice(p) : isInvoice(p)
-  const checks = { ...referenceChecks(p, isAnyOrder(p)), ...discountCheck(p, isInvoiceOfIt) }
-  const owner = { companyId, invoice: sql`(SELECT id FROM invoices WHERE ${isInvoiceOfIt})` }
+  const isChangeable = sql`${isOrder(p)} AND ${canChange}`
+  const isInvoice = p.deleted ? isKeptInvoice(p) : isLiveInvoice(p)
+  const checks = { ...referenceChecks(p, isOrder(p)), ...discountCheck(p, isInvoice) }
+  const owner = { companyId, invoice: sql`(SELECT id FROM invoices WHERE ${isInvoice})` }
   const unknown = invoice_items && unknownLines(invoice_items, owner)
   // Lines cannot come with `deleted: true`: the contract refuses it.
   const takesLines = unknown ? sql`EXISTS ${owner.invoice} AND NOT EXISTS (${unknown})` : sql`1`
-  const isAllowed = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isOne}) AND ${takesLines}`
-  const shown = {
+  const isAllowed = sql`${allOf(checks)} AND EXISTS (SELECT 1 FROM orders WHERE ${isChangeable}) AND ${takesLines}`
+  const selection = {
     checks,
     unknown: unknown && sql`json((SELECT json_group_array(key) FROM (${unknown})))`,
     condition: sql`(changes() > 0 OR ${canChange})`,
   }
   return {
     ...versionGuard(p),
-    ...changedInvoice(p, sql`${isInvoiceOfIt} AND ${isAllowed}`, p),
+    ...changedInvoice(p, sql`${isInvoice} AND ${isAllowed}`, p),
     ...(invoice_items && listStatements(LINES, owner, byId(invoice_items), isAllowed)),
     event: accountingEvent(p, p.operation, orderId, isAllowed),
     audit: auditEntry(p, sql`${p.action}`, orderId, isAllowed),
     // The others need the order as it was.
-    changedOrder: changedOrder(p, sql`${isOne} AND ${isAllowed}`, p),
-    result: resultStatement(p, changedJson(p, shown)),
+    changedOrder: changedOrder(p, sql`${isChangeable} AND ${isAllowed}`, p),
+    result: resultStatement(p, changedJson(p, selection)),
   }
 })
 
@@ -261,10 +258,10 @@ export function changeOf(
   body: OrderFields,
   { action = 'order.update', itemsName = 'invoice_items' } = {},
 ): Write<Changed | undefined> {
-  const about = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
+  const kind = body.deleted ? { operation: 'delete', action: 'order.delete' } : { operation: 'update', action }
   const versions = versionsOf(context.ifMatch)
   return {
-    statements: update({ ...writerOf(context), ...columnValues(body), ...about, orderId, versions }),
+    statements: update({ ...writerOf(context), ...columnValues(body), ...kind, orderId, versions }),
     // Written once, the version is another, lines without an id have one, and an order that is deleted is not found.
     isIdempotent: versions === undefined && body.invoice_items === undefined && !body.deleted,
     isDeletion: body.deleted === true && Object.keys(body).length === 1,

@@ -5,16 +5,17 @@ import { failWhen, isOtherVersion } from '../../kernel/db/refusals.ts'
 import { companies, invoiceItems, invoices, orderStatuses, orders, payments } from '../../kernel/db/schema.ts'
 import { isKept, listJson, orderJson, type Part, WITH_INVOICE } from './parts-sql.ts'
 
-export type Which = { companyId: Placeholder; orderId: Placeholder | SQL }
+export type OrderKey = { companyId: Placeholder; orderId: Placeholder | SQL }
 
-export const isAnyOrder = (p: Which) => sql`company_id = ${p.companyId} AND id = ${p.orderId}`
-export const isOrder = (p: Which) => sql`${isAnyOrder(p)} AND deleted = 0`
-export const isLive = (p: Which) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)})`
-export const isInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
+export const isOrder = (p: OrderKey) => sql`company_id = ${p.companyId} AND id = ${p.orderId}`
+export const isLiveOrder = (p: OrderKey) => sql`${isOrder(p)} AND deleted = 0`
+export const hasLiveOrder = (p: OrderKey) => sql`EXISTS (SELECT 1 FROM orders WHERE ${isLiveOrder(p)})`
+export const isLiveInvoice = (p: OrderKey) =>
+  sql`company_id = ${p.companyId} AND project_id = ${p.orderId} AND deleted = 0`
 
 /** The order's invoice that {@link isKept}. */
-export const isItsInvoice = (p: Which) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
-  AND EXISTS (SELECT 1 FROM orders WHERE ${isAnyOrder(p)} AND ${isKept})`
+export const isKeptInvoice = (p: OrderKey) => sql`company_id = ${p.companyId} AND project_id = ${p.orderId}
+  AND EXISTS (SELECT 1 FROM orders WHERE ${isOrder(p)} AND ${isKept})`
 
 export type Checks = Record<string, SQL | undefined>
 
@@ -25,9 +26,9 @@ function outcomesOf(checks: Checks): SQL {
   return sql`json_object(${sql.join(members, sql`, `)})`
 }
 
-export const LISTS = ['invoice_items', 'payments'] as const
+export const SENT_LISTS = ['invoice_items', 'payments'] as const
 
-interface Shown {
+interface Selection {
   checks?: Checks
   parts?: readonly Part[]
   /** JSON of the positions of the lines whose id is none of the invoice's. */
@@ -37,31 +38,31 @@ interface Shown {
 
 /** The result of a write of an order as JSON for {@link decodeChanged}, with the lists that are sent. */
 export function changedJson(
-  { companyId, orderId, ...sent }: Which & { [Name in (typeof LISTS)[number]]?: Placeholder },
-  { checks = {}, parts = ['invoice'], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Shown = {},
+  { companyId, orderId, ...sent }: OrderKey & { [Name in (typeof SENT_LISTS)[number]]?: Placeholder },
+  { checks = {}, parts = ['invoice'], unknown = sql`NULL`, condition = sql`orders.deleted = 0` }: Selection = {},
 ): SQL {
-  const lists = LISTS.map((name) => (sent[name] ? sql`json(${listJson(name)})` : sql`NULL`))
+  const lists = SENT_LISTS.map((name) => (sent[name] ? sql`json(${listJson(name)})` : sql`NULL`))
   return sql`json_array(${outcomesOf(checks)}, json((
     SELECT json_array(${orderJson(companyId, parts)}, ${sql.join(lists, sql`, `)})
     FROM orders ${WITH_INVOICE} WHERE orders.company_id = ${companyId} AND orders.id = ${orderId} AND ${condition})), ${unknown})`
 }
 
-export const versionGuard = (p: Which & Placeholders<never, 'versions'>) =>
-  p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`orders`, isAnyOrder(p)) }
+export const versionGuard = (p: OrderKey & Placeholders<never, 'versions'>) =>
+  p.versions && { guard: failWhen(isOtherVersion(p.versions), sql`orders`, isOrder(p)) }
 
 type Values = Record<string, Placeholder | SQL | undefined>
 
 /** Every change of an order raises its version. */
-export function changedOrder({ now }: Placeholders<'now'>, isOrder: SQL, values: Values = {}) {
+export function changedOrder({ now }: Placeholders<'now'>, isChanged: SQL, values: Values = {}) {
   const changed = assignments(orders, { ...values, updated_at: now, version: sql`version + 1` })
-  return orm.update(orders).set(changed).where(isOrder)
+  return orm.update(orders).set(changed).where(isChanged)
 }
 
-export function changedInvoice({ now }: Placeholders<'now'>, isInvoice: SQL, values: Values) {
+export function changedInvoice({ now }: Placeholders<'now'>, isChanged: SQL, values: Values) {
   const changed = assignments(invoices, values)
   if (Object.keys(changed).length === 0) return {}
   const dated = { ...changed, updated_at: sql`${now}` }
-  return { changedInvoice: orm.update(invoices).set(dated).where(isInvoice) }
+  return { changedInvoice: orm.update(invoices).set(dated).where(isChanged) }
 }
 
 type OfClient = Placeholders<'companyId', 'client_id' | 'tax_exempt'>
