@@ -3,7 +3,7 @@ import type { Context, Hono, MiddlewareHandler } from 'hono'
 import { runWrite, type Write } from '../db/idempotency.ts'
 import { CONDITION_LENGTH_MAX, ETAG } from '../db/refusals.ts'
 import type { Permission } from '../gate/permissions.ts'
-import { ApiError, invalid, unusable } from '../http/errors.ts'
+import { ApiError, errorFor, invalid } from '../http/errors.ts'
 import { BUDGET_MS, isolateMemory, type Lease, LruCache, withDeadline } from '../http/isolate.ts'
 import { joinOr } from '../http/messages.ts'
 import type { AppEnv, RequestContext } from './context.ts'
@@ -156,7 +156,7 @@ async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash:
   const { pathname, search } = new URL(c.req.url)
   const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${bodyHash}`)
   const name = `${context.token.id}/${key}`
-  if (running.get(name)) throw unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
+  if (running.get(name)) throw errorFor('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
   running.set(name, true)
   context.idempotency = { key, fingerprint, position: 0, isReplayed: false }
   try {

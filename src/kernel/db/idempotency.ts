@@ -1,5 +1,5 @@
 import { type SQL, sql } from 'drizzle-orm'
-import { ApiError, unusable } from '../http/errors.ts'
+import { ApiError, errorFor } from '../http/errors.ts'
 import { BUDGET_MS, DeadlineError } from '../http/isolate.ts'
 import { databaseMessage, type Filled, orm, type Placeholders, type Statements, statement } from './client.ts'
 import { insertRow } from './columns.ts'
@@ -243,11 +243,11 @@ const failureOf = (error: unknown) => FAILURES.find((reason) => databaseMessage(
 function refusalOf(error: unknown): ApiError | null {
   const message = databaseMessage(error)
   const failure = failureOf(error)
-  if (failure) return unusable(failure)
+  if (failure) return errorFor(failure)
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
-    return unusable('external_id_taken')
+    return errorFor('external_id_taken')
   }
-  if (KEY_TAKEN.test(message)) return unusable('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
+  if (KEY_TAKEN.test(message)) return errorFor('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
   return quotaRefusal(error)
 }
 
@@ -270,7 +270,7 @@ async function findStored(context: WriteContext, { key, fingerprint: own }: Idem
   ])
   if (rows.some((row) => row.fingerprint !== own)) {
     const issues = [{ path: 'Idempotency-Key', message: 'was sent with another request before' }]
-    throw unusable('idempotency_key_reused', { issues })
+    throw errorFor('idempotency_key_reused', { issues })
   }
   return new Map(rows.map((row) => [row.position, row]))
 }

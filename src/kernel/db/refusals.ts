@@ -1,6 +1,6 @@
 import { fillPlaceholders, type Placeholder, type SQL, sql } from 'drizzle-orm'
 import journal from '../../../drizzle/meta/_journal.json' with { type: 'json' }
-import { ApiError, conflict, invalid, unavailable, unusable } from '../http/errors.ts'
+import { ApiError, conflict, errorFor, invalid, unavailable } from '../http/errors.ts'
 import { log } from '../http/isolate.ts'
 import { describeBytes } from '../http/messages.ts'
 import {
@@ -171,7 +171,7 @@ export function guardOf(guard?: Filled<unknown>) {
   const ask = (query: string) => statement(query, ...(fillPlaceholders(params, guard.values) as Value[]))
   const result = ask(`SELECT json_extract('{}', iif(EXISTS (${text}), '$', '${reason}'))`)
   const read = () => {
-    throw unusable(reason)
+    throw errorFor(reason)
   }
   // It changes nothing, so no quota may refuse it before its guard does.
   const refused = { statements: { result }, isIdempotent: true, isDeletion: true, read }

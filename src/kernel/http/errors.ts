@@ -155,7 +155,7 @@ export function found<T>(row: T | null | undefined, resource: string): T {
 }
 
 /** Builds the error of a {@link REASONS reason}, whose message may be replaced. */
-export function unusable(
+export function errorFor(
   reason: Reason,
   { issues, storage_code, ...options }: Options & { issues?: Issue[]; storage_code?: string | null } = {},
 ): ApiError {

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import { requirePermission, route } from '../../kernel/api/endpoint.ts'
 import { readCursor, writeCursor } from '../../kernel/api/paging.ts'
-import { unusable } from '../../kernel/http/errors.ts'
+import { errorFor } from '../../kernel/http/errors.ts'
 import { pause } from '../../kernel/http/isolate.ts'
 import * as contract from './contract.ts'
 import { CHANGE_TYPES, type ChangeType, NAMES } from './contract.ts'
@@ -20,7 +20,7 @@ export const routes = [
     const find = async (from: number | null) => {
       const page = await findChanges(context, { after: from ?? 0, types, limit: query.per_page })
       const isOther = feedOfCursor !== undefined && feedOfCursor !== page.feed
-      if (isOther || (from !== null && from < page.oldest - 1)) throw unusable('cursor_expired')
+      if (isOther || (from !== null && from < page.oldest - 1)) throw errorFor('cursor_expired')
       return page
     }
     let page = query.start ? await findEnd(context) : await find(after)

@@ -2,7 +2,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { isoTime, type ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
 import { findResponse, runWrite } from '../../kernel/db/idempotency.ts'
-import { ApiError, found, notFound, unusable } from '../../kernel/http/errors.ts'
+import { ApiError, errorFor, found, notFound } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { attachmentNamed, isBelow, keyPrefix, objectNameOf, sourceOf } from './keys.ts'
 import { deletionRecordOf, findStorage } from './queries.ts'
@@ -34,7 +34,7 @@ async function useFile<T>(
     const file = await storage.head(key)
     return () => use(storage, found(file, 'File'))
   })
-  if (used === null) throw unusable('storage_not_configured')
+  if (used === null) throw errorFor('storage_not_configured')
   return used
 }
 
@@ -42,7 +42,7 @@ export const routes = [
   route(contract.presignUpload, async ({ params: { orderId }, body }, context) => {
     const { fileName, contentType = DEFAULT_TYPE, size, legacyThreadId } = body
     const storage = await openStorage(context, await findStorage(context, orderId))
-    if (!storage) throw unusable('storage_not_configured')
+    if (!storage) throw errorFor('storage_not_configured')
     const prefix = keyPrefix(context.companyId, orderId, legacyThreadId)
     const key = `${prefix}${legacyThreadId === undefined ? 'files/' : ''}${fileName}`
     const uploadUrl = await storage.presignPut(key, contentType, size)

@@ -2,7 +2,7 @@ import * as z from 'zod/mini'
 import type { Env } from '../../env.ts'
 import type { DeploymentStorage, RequestContext } from '../../kernel/api/context.ts'
 import { CredentialsError, decryptCredentials } from '../../kernel/db/credentials.ts'
-import { ApiError, unavailable, unusable } from '../../kernel/http/errors.ts'
+import { ApiError, errorFor, unavailable } from '../../kernel/http/errors.ts'
 import { BUDGET_MS, LruCache, log, nameOf, withDeadline } from '../../kernel/http/isolate.ts'
 import type { AddressPolicy } from '../../kernel/http/outbound.ts'
 import { keyPrefix } from './keys.ts'
@@ -37,7 +37,7 @@ export async function openStorage(context: StorageContext, row: StorageRow | nul
   } catch (error) {
     const reason = error instanceof CredentialsError ? error.message : 'The settings of the storage are not complete.'
     log('credentials_unreadable', { request_id: context.requestId, company_id: companyId, error: `storage: ${reason}` })
-    throw unusable('credentials_unreadable')
+    throw errorFor('credentials_unreadable')
   }
 }
 
@@ -122,7 +122,7 @@ export async function useStorage<Result>(
     const { problem, status, code } = error
     log('storage_failed', { request_id: requestId, company_id: companyId, problem, status, code })
     const isRejected = status === 401 || status === 403
-    throw unusable(isRejected ? 'supplier_rejected_credentials' : 'supplier_unavailable', {
+    throw errorFor(isRejected ? 'supplier_rejected_credentials' : 'supplier_unavailable', {
       message: isRejected ? 'The company’s storage rejected its keys: correct them in the integration' : error.message,
       storage_code: code,
     })

@@ -7,7 +7,7 @@ import { type Actor, type KeyName, resultStatement, type Write, writerOf } from 
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { failWhen, versionsOf } from '../../kernel/db/refusals.ts'
 import { companies, payments } from '../../kernel/db/schema.ts'
-import { found, unusable } from '../../kernel/http/errors.ts'
+import { errorFor, found } from '../../kernel/http/errors.ts'
 import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
@@ -87,7 +87,7 @@ export function paymentOf(
     read: (result) => {
       const [changed, columns]: [ChangedJson, unknown[] | null] = JSON.parse(result ?? '[null,null]')
       const order = found(decodeChanged(changed)?.order, 'Order')
-      if (!order.invoice) throw unusable('invoice_missing')
+      if (!order.invoice) throw errorFor('invoice_missing')
       const payment = PAYMENT.decode(found(columns, 'Payment'))
       // The result of a deletion still has the payment.
       const removed = action === 'delete' ? [-payment.amount_cents] : []

@@ -1,7 +1,7 @@
 import { withIsoTimes } from '../../kernel/api/contract.ts'
 import { operation, route } from '../../kernel/api/endpoint.ts'
 import { openPage } from '../../kernel/api/paging.ts'
-import { found, invalid, unusable } from '../../kernel/http/errors.ts'
+import { errorFor, found, invalid } from '../../kernel/http/errors.ts'
 import * as contract from './contract.ts'
 import { LIMITS, type OrderRow, presentListed, presentOrder, presentParts, presentPayment } from './parts-sql.ts'
 import { type Paid, paymentOf } from './payment-queries.ts'
@@ -26,7 +26,7 @@ export const operations = [
     (row) => {
       const { body, version } = replyChanged(row)
       const { invoice, invoice_items } = body
-      if (!invoice || !invoice_items) throw unusable('invoice_missing')
+      if (!invoice || !invoice_items) throw errorFor('invoice_missing')
       return { body: { invoice, invoice_items }, version }
     },
   ),
@@ -69,6 +69,6 @@ function replyChanged(changed: Changed | undefined) {
 
 function replyPaid({ order, payment }: Paid) {
   const { invoice } = presentParts(order, ['invoice'])
-  if (!invoice) throw unusable('invoice_missing')
+  if (!invoice) throw errorFor('invoice_missing')
   return { body: { payment: presentPayment(payment), invoice }, version: order.row.version }
 }

@@ -7,7 +7,7 @@ import { fold, withSearchTexts } from '../../kernel/db/columns.ts'
 import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
 import { accountingEvent } from '../../kernel/db/outbox.ts'
 import { creationGuard, externalGuardsOf, failWhen, versionsOf } from '../../kernel/db/refusals.ts'
-import { invalid, unusable } from '../../kernel/http/errors.ts'
+import { errorFor, invalid } from '../../kernel/http/errors.ts'
 import type { NewOrder, NewPayment, OrderFields, WholeOrder } from './bodies.ts'
 import { decodeOrder, isKept, type OrderJson, type OrderRow } from './parts-sql.ts'
 import { FULL_PARTS } from './queries.ts'
@@ -267,7 +267,7 @@ export function changeOf(
     isDeletion: body.deleted === true && Object.keys(body).length === 1,
     read: (result) => {
       const changed = decodeChanged(result, false, itemsName)
-      if (changed && body.invoice_items && !changed.order.invoice) throw unusable('invoice_missing')
+      if (changed && body.invoice_items && !changed.order.invoice) throw errorFor('invoice_missing')
       return changed
     },
   }

@@ -1,7 +1,7 @@
 import type { RequestContext } from '../../kernel/api/context.ts'
 import type { Input, ResponseBody } from '../../kernel/api/contract.ts'
 import { route } from '../../kernel/api/endpoint.ts'
-import { found, invalid, unusable } from '../../kernel/http/errors.ts'
+import { errorFor, found, invalid } from '../../kernel/http/errors.ts'
 import { log, nameOf, withDeadline } from '../../kernel/http/isolate.ts'
 import { presentItem } from '../orders/parts-sql.ts'
 import { fromCents } from '../orders/totals.ts'
@@ -32,9 +32,9 @@ async function readSupplierProducts(context: RequestContext, source: SupplierNam
   const { lookup, parameters, select = (items) => items } = supplier.find(query)
   const finish = startLookup(context, supplier, lookup)
   const integration = await findIntegration(context, source)
-  if (!integration?.enabled) throw unusable(integration ? 'integration_disabled' : 'integration_missing')
+  if (!integration?.enabled) throw errorFor(integration ? 'integration_disabled' : 'integration_missing')
   const result = await finish(integration, deadline)
-  if (result.state === 'failed') throw unusable(result.reason, { cause: result.cause })
+  if (result.state === 'failed') throw errorFor(result.reason, { cause: result.cause })
   // A supplier defines the contract's schema of its items itself.
   return { source, query: parameters, products: select(result.items) } as ResponseBody<typeof contract.readProduct>
 }

@@ -5,12 +5,12 @@ import {
   ApiError,
   ERRORS,
   type ErrorKind,
+  errorFor,
   invalid,
   MAX_ISSUES,
   REASONS,
   type Reason,
   tooLarge,
-  unusable,
 } from '../../kernel/http/errors.ts'
 import { ERROR_HEADERS, type HeaderName } from './headers.ts'
 
@@ -124,17 +124,17 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   conflict: {
     description:
       'The company lacks or has disabled what this operation needs, or its credentials cannot be read; an `external_id` is taken; an order has no invoice, or all the payments it may have; or a request with the same `Idempotency-Key` is running (then with `Retry-After`). `details.reason` names the cause.',
-    example: unusable('integration_missing'),
+    example: errorFor('integration_missing'),
     headers: [...OF_STORED, 'Retry-After--conflict'],
   },
   gone: {
     description: 'What the request continues from is no longer stored; `details.reason` names the cause.',
-    example: unusable('cursor_expired'),
+    example: errorFor('cursor_expired'),
   },
   precondition_failed: {
     description:
       'The resource has another version than `If-Match` names, or exists although `If-None-Match: *` was sent. Nothing was changed.',
-    example: unusable('version_mismatch'),
+    example: errorFor('version_mismatch'),
   },
   too_large: {
     description:
@@ -159,7 +159,7 @@ export const errorResponses: Record<ErrorKind, ErrorResponse> = {
   },
   upstream_failed: {
     description: 'A supplier or storage failed and no earlier response is cached; `details.reason` names the cause.',
-    example: unusable('supplier_unavailable'),
+    example: errorFor('supplier_unavailable'),
   },
   unavailable: {
     description:

@@ -1,7 +1,7 @@
 import { isoTime, isoTimeOrNull } from '../../../kernel/api/contract.ts'
 import { invalidInput } from '../../../kernel/api/input.ts'
 import { decryptCredentials } from '../../../kernel/db/credentials.ts'
-import { ApiError, found, invalid, notFound, unusable } from '../../../kernel/http/errors.ts'
+import { ApiError, errorFor, found, invalid, notFound } from '../../../kernel/http/errors.ts'
 import { BUDGET_MS, DeadlineError, log, nameOf, withDeadline } from '../../../kernel/http/isolate.ts'
 import { companyPrefix } from '../../../resources/files/keys.ts'
 import { StorageError } from '../../../resources/files/s3.ts'
@@ -76,7 +76,7 @@ async function findStored(context: AdminContext, kind: contract.Kind) {
   if (!row) return null
   const { companyId, credentialsKey } = context
   const credentials = await decryptCredentials(credentialsKey, companyId, kind, row.credentials).catch(() => {
-    throw unusable('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
+    throw errorFor('credentials_unreadable', { message: 'The stored credentials cannot be read: send them too' })
   })
   const origins = originsOf({ base_url: row.base_url, ...JSON.parse(row.settings) })
   return { credentials, stored: row.credentials, origins }
