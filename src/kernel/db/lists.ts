@@ -75,21 +75,21 @@ export function perVariant<V, T extends object>(build: (variant: V) => T): (vari
   return (variant) => built.getOrMake(JSON.stringify(variant), () => build(variant))
 }
 
-interface Statements<V, R> {
+interface PageStatements<V, R> {
   page: (values: V) => Filled<R[]>
-  whole: (values: V) => Filled<{ total: number; sequence: number }[]>
+  summary: (values: V) => Filled<{ total: number; sequence: number }[]>
 }
 
 /**
- * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `whole`. A row
- * that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
+ * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `summary`. A
+ * row that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
  * follow; `total` is null after a cursor, which carries it.
  */
 export async function readPage<V, R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
   db: Database,
   sort: Sort,
   { limit, offset, after }: PageStart,
-  { page, whole }: Statements<V & PageValues, R>,
+  { page, summary }: PageStatements<V & PageValues, R>,
   values: V,
 ) {
   const [key, id, sequence] = after ?? []
@@ -97,7 +97,9 @@ export async function readPage<V, R extends { row: { id: number }; sortValue: st
   const since = isByChange && after ? { sequence: Number(sequence) } : {}
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
   const filled = page({ ...values, limit: limit + 1, ...start })
-  const [found, [list] = []] = after ? await db.read([filled]) : await db.read([filled, whole({ ...values, limit: 0 })])
+  const [found, [list] = []] = after
+    ? await db.read([filled])
+    : await db.read([filled, summary({ ...values, limit: 0 })])
   const end = found.slice(0, limit).findIndex(({ isCut }) => isCut)
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined
@@ -172,7 +174,7 @@ export function idsOfPage(list: List) {
 }
 
 /** Selects the list's length and the company's newest change. */
-export function wholeOf(list: List) {
+export function summaryOf(list: List) {
   const { table, id } = namesOf(list)
   const { count, byId } = TABLES[list.table]
   const counts = DELETED[list.deleted].map((flag) => {

@@ -5,7 +5,7 @@ import { mapRows, OWN_SLOT, orm, type Placeholders, prepare, prepareNamed } from
 import { assignments, COLUMNS, fold, insertRow, jsonRow, type RowOf, withClientKeys } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { type Actor, type KeyName, resultStatement, type Write, writerOf } from '../../kernel/db/idempotency.ts'
-import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
+import { idsOfPage, type List, type PageStart, perVariant, readPage, summaryOf } from '../../kernel/db/lists.ts'
 import { creationGuard, externalGuardsOf, failWhen, isOtherVersion, versionsOf } from '../../kernel/db/refusals.ts'
 import { clients, companies } from '../../kernel/db/schema.ts'
 import { clientSearch, idOf, inSlot, rowidOf } from '../../kernel/db/search.ts'
@@ -52,7 +52,7 @@ const statements = perVariant((variant: Variant) => {
   })
   return {
     page: (values: Parameters<typeof page>[0]) => mapRows(page(values), decodeRows),
-    whole: prepare((p: ListedValues) => wholeOf(listOf(variant, p))),
+    summary: prepare((p: ListedValues) => summaryOf(listOf(variant, p))),
   }
 })
 
@@ -134,9 +134,9 @@ const change = prepareNamed((p: Change & Key & Placeholders<never, 'versions' | 
 export function changeOf(context: RequestContext, key: ClientKey, fields: ClientFields): Write<ClientRow | undefined> {
   const versions = versionsOf(context.ifMatch)
   const isDeletion = fields.deleted === true && Object.keys(fields).length === 1
-  const flag = isDeletion ? 1 : undefined
+  const deletionFlag = isDeletion ? 1 : undefined
   return {
-    statements: change({ ...writerOf(context), ...withClientKeys(fields), ...key, versions, isDeletion: flag }),
+    statements: change({ ...writerOf(context), ...withClientKeys(fields), ...key, versions, isDeletion: deletionFlag }),
     // A second run would find its own version refused. After a change of the email or of `deleted`, the same email may
     // name another client.
     isIdempotent: 'clientId' in key && versions === undefined,
@@ -165,10 +165,10 @@ export function replacementOf(context: RequestContext, externalId: string, sent:
   return { statements, isIdempotent: Object.keys(guards).length === 0, read: decodeCreated }
 }
 
-type Which = Omit<Key, 'clientId'> & { clientId?: Placeholder | SQL }
+type SelectedKey = Omit<Key, 'clientId'> & { clientId?: Placeholder | SQL }
 
 /** Prefers a client that is not deleted among several with one email, then the lowest id. */
-function isClient({ companyId, clientId, emailKey, externalId }: Which): SQL {
+function isClient({ companyId, clientId, emailKey, externalId }: SelectedKey): SQL {
   if (externalId) return sql`${clients.company_id} = ${companyId} AND ${clients.external_id} = ${externalId}`
   const id =
     clientId ??

@@ -144,7 +144,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
   }
   const number = (value: number) => sql.raw(String(value))
   const [chunk, bytes] = [number(CHUNK_CHARACTERS), number(SMALL.bytes)]
-  const some = (element: SQL, source: SQL, count: number) =>
+  const elementsOf = (element: SQL, source: SQL, count: number) =>
     sql`(SELECT page_id, ${element} AS element FROM ${source} LIMIT ${number(count + 1)})`
   const arrayOf = (element: SQL, filter = sql``) =>
     sql`'[' || ifnull(group_concat('[' || page_id || ',' || ${element} || ']') ${filter}, '') || ']'`
@@ -155,17 +155,20 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
       (element, source) => sql`iif(count(*) > ${number(SMALL.elements)} OR max(octet_length(element)) > ${bytes}
         OR sum(length(element)) > ${number(LIMITS.characters)}, NULL,
         ${arrayOf(sql`element`, sql`FILTER (WHERE octet_length(element) <= ${bytes})`)})
-        FROM ${some(element, source, SMALL.elements)}`,
+        FROM ${elementsOf(element, source, SMALL.elements)}`,
     ),
     /** For larger lists: measuring takes twice as long. An order over the limits, and those after it, have `isCut`. */
     listed: statementWith(
       true,
       (element, source) => sql`${arrayOf(sql`iif(characters <= ${number(LIMITS.characters)}, element, 'null')`)}
         FROM (SELECT page_id, element, sum(length(element)) OVER (ROWS UNBOUNDED PRECEDING) AS characters
-          FROM ${some(element, source, LIMITS.elements)}) GROUP BY characters / ${chunk}`,
+          FROM ${elementsOf(element, source, LIMITS.elements)}) GROUP BY characters / ${chunk}`,
     ),
     /** Without limits, for a single order. Each element is a row, since grouping them would cost rows read. */
-    whole: statementWith(false, (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`),
+    unlimited: statementWith(
+      false,
+      (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`,
+    ),
   }
 }
 

@@ -3,7 +3,7 @@ import type { RequestContext } from '../../kernel/api/context.ts'
 import { OWN_SLOT, orm, type Placeholders, prepare } from '../../kernel/db/client.ts'
 import { COLUMNS, fold } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
-import { idsOfPage, type List, type PageStart, perVariant, readPage, wholeOf } from '../../kernel/db/lists.ts'
+import { idsOfPage, type List, type PageStart, perVariant, readPage, summaryOf } from '../../kernel/db/lists.ts'
 import { orderStatuses, taxes } from '../../kernel/db/schema.ts'
 import { idOf, inSlot, isLong, substringMatch } from '../../kernel/db/search.ts'
 import type { OrderList } from './contract.ts'
@@ -22,12 +22,12 @@ const fullOrder = orderWith(FULL_PARTS)
 const paidOrder = orderWith(['payments'])
 
 export async function findOrder({ db, companyId }: CompanyContext, orderId: number, isDeletedToo: boolean) {
-  return (await db.read([fullOrder.whole({ companyId, orderId, isDeletedToo })]))[0][0]
+  return (await db.read([fullOrder.unlimited({ companyId, orderId, isDeletedToo })]))[0][0]
 }
 
 /** The payments of an order, by id; undefined where it does not exist. */
 export async function findPayments({ db, companyId }: CompanyContext, orderId: number) {
-  return (await db.read([paidOrder.whole({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
+  return (await db.read([paidOrder.unlimited({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
 }
 
 export async function findStatuses({ db, companyId }: CompanyContext) {
@@ -56,15 +56,15 @@ export async function listOrders(context: RequestContext, query: OrderList, star
   const search = text === '' ? {} : { text, match: substringMatch(text), slot: OWN_SLOT, isLong: isLong([text]) }
   const statuses = others.length > 0 ? { statuses: JSON.stringify(status) } : { status: one }
   const values = { companyId, client_id, from, to, ...statuses, updated_since, external_id, ...search }
-  const { page, whole } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
+  const { page, summary } = statements({ sort, deleted, expand, isFar: start.offset > NEAR })
   const read = (form: keyof typeof page, pageStart: PageStart) =>
-    readPage(db, sort, pageStart, { page: page[form], whole }, values)
+    readPage(db, sort, pageStart, { page: page[form], summary }, values)
   for (const form of ['small', 'listed'] as const) {
     const found = await read(form, start)
     if (found.rows.length > 0 || !found.isCut) return found
   }
   // The first order alone is over the limits: nothing shorter than it can be sent.
-  const alone = await read('whole', { ...start, limit: 1 })
+  const alone = await read('unlimited', { ...start, limit: 1 })
   return { ...alone, isCut: start.limit > 1 && alone.next !== null }
 }
 
@@ -74,7 +74,7 @@ type Values = List['p'] & Placeholders<never, Filter | 'text' | 'match' | 'slot'
 
 const statements = perVariant((variant: Variant) => ({
   page: orderStatements(variant.expand, (p: Values) => idsOfPage(listOf(variant, p))),
-  whole: prepare((p: Values) => wholeOf(listOf(variant, p, true))),
+  summary: prepare((p: Values) => summaryOf(listOf(variant, p, true))),
 }))
 
 function listOf({ sort, deleted, isFar }: Variant, p: Values, isTotal = false): List {
