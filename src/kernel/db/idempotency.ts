@@ -74,14 +74,14 @@ type Result<T> = { value: T } | { error: ApiError }
 /** The outcome of a write. Writes with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type Item<T, C extends WriteContext> = {
+type ReadyWrite<T, C extends WriteContext> = {
   position: number
   build: (context: C) => Write<T>
   weight: number
   /** Runs instead of it, where its guard refuses it. */
   refused?: Write<T> | undefined
 }
-type Done<T> = { position: number; at: number; isRepeated?: boolean } & Result<T>
+type Ran<T> = { position: number; at: number; isRepeated?: boolean } & Result<T>
 
 /** Limits the indexed characters of a transaction, which blocks all other statements. */
 const WEIGHT_MAX = 40_000
@@ -106,19 +106,19 @@ export async function runWrites<T, C extends WriteContext>(
     last = Math.max(last + 1, last === 0 ? context.now : Date.now())
     return last
   }
-  const done = new Map<number, Done<T>>()
-  const ran: Done<T>[] = []
-  const outcomeOf = (position: number): Done<T> => {
+  const done = new Map<number, Ran<T>>()
+  const ran: Ran<T>[] = []
+  const outcomeOf = (position: number): Ran<T> => {
     const outcome = done.get(position)
     if (!outcome) throw new Error('A write had no outcome.')
     return outcome
   }
   while (done.size < plan.length) {
-    const ready: Item<T, C>[] = []
-    const refused: Done<T>[] = []
+    const ready: ReadyWrite<T, C>[] = []
+    const refused: Ran<T>[] = []
     for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
       if (done.has(position) || !needs.every((each) => done.has(each))) continue
-      const item = { position, weight, build: (own: C) => build(own, outcomeOf) }
+      const item = { position, weight, build: (ownContext: C) => build(ownContext, outcomeOf) }
       const built = attempt(() => item.build(context))
       if ('error' in built) refused.push({ position, at: 0, ...built })
       else ready.push(item)
@@ -150,16 +150,16 @@ function attempt<T>(work: () => T): Result<T> {
 /** @param key of the request, until its stored results are looked up */
 async function runAll<T, C extends WriteContext>(
   context: C,
-  items: Item<T, C>[],
+  items: ReadyWrite<T, C>[],
   nextTime: () => number,
   key: Idempotency | null = null,
-): Promise<Done<T>[]> {
+): Promise<Ran<T>[]> {
   const [first] = items
   if (!first) return []
-  const runHalves = async (own: Idempotency | null) => {
+  const runHalves = async (halvesKey: Idempotency | null) => {
     const half = Math.ceil(items.length / 2)
-    const before = await runAll(context, items.slice(0, half), nextTime, own)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime, own))]
+    const before = await runAll(context, items.slice(0, half), nextTime, halvesKey)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, halvesKey))]
   }
   const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
   if (items.length > 1 && isHeavy) return runHalves(key)
@@ -194,7 +194,7 @@ async function runAll<T, C extends WriteContext>(
 }
 
 /** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
-async function markRefused<T, C extends WriteContext>(context: C, items: Item<T, C>[], failure: Failure) {
+async function markRefused<T, C extends WriteContext>(context: C, items: ReadyWrite<T, C>[], failure: Failure) {
   const guards = items.map(({ build, refused }) => {
     const guard = refused ? undefined : guardOf(Object.values(build(context).statements)[0])
     return guard?.reason === failure ? guard : undefined
@@ -203,11 +203,16 @@ async function markRefused<T, C extends WriteContext>(context: C, items: Item<T,
   // As a write it reads the primary.
   const rows = (await context.db.writeIdempotent(queries)) as unknown[][]
   const refusedAt = (index: number) => (rows[index]?.length ? guards[index]?.refused : undefined)
-  const marked = items.map((item, index): Item<T, C> => ({ ...item, refused: refusedAt(index) ?? item.refused }))
+  const marked = items.map((item, index): ReadyWrite<T, C> => ({ ...item, refused: refusedAt(index) ?? item.refused }))
   return rows.some(({ length }) => length > 0) ? marked : null
 }
 
-async function runTogether<T, C extends WriteContext>(context: C, items: Item<T, C>[], at: number, isFirst: boolean) {
+async function runTogether<T, C extends WriteContext>(
+  context: C,
+  items: ReadyWrite<T, C>[],
+  at: number,
+  isFirst: boolean,
+) {
   const { db, idempotency } = context
   const writes = items.map(
     ({ position, build, refused }) =>
@@ -221,9 +226,9 @@ async function runTogether<T, C extends WriteContext>(context: C, items: Item<T,
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),
   )
-  const own = named.map(({ statement }) => statement)
+  const changes = named.map(({ statement }) => statement)
   const isDeletion = writes.every((write) => write.isDeletion)
-  const statements = (isDeletion ? own : withinQuotas(context.companyId, own)) as unknown as Statements
+  const statements = (isDeletion ? changes : withinQuotas(context.companyId, changes)) as unknown as Statements
   const results = ((await run(statements)) as { result: string | null }[][]).slice(isDeletion ? 0 : 1)
   const rowsOf = (index: number, name: string) =>
     results[named.findIndex((each) => each.index === index && each.name === name)]
@@ -258,7 +263,10 @@ type Stored = { result: string | null; created_at: number }
  *
  * @throws ApiError 400 when the key is that of another request
  */
-async function findStored(context: WriteContext, { key, fingerprint: own }: Idempotency): Promise<Map<number, Stored>> {
+async function findStored(
+  context: WriteContext,
+  { key, fingerprint: sent }: Idempotency,
+): Promise<Map<number, Stored>> {
   const { db, companyId, token, now } = context
   const isKey = sql`company_id = ${companyId} AND token_id = ${token.id} AND key = ${key}`
   const isExpired = sql`${isKey} AND created_at <= ${now - IDEMPOTENCY_TTL_MS}`
@@ -268,7 +276,7 @@ async function findStored(context: WriteContext, { key, fingerprint: own }: Idem
     orm.delete(idempotencyKeys).where(isExpired),
     orm.select({ position, result, fingerprint, created_at }).from(idempotencyKeys).where(isKey),
   ])
-  if (rows.some((row) => row.fingerprint !== own)) {
+  if (rows.some((row) => row.fingerprint !== sent)) {
     const issues = [{ path: 'Idempotency-Key', message: 'was sent with another request before' }]
     throw errorFor('idempotency_key_reused', { issues })
   }

@@ -232,9 +232,9 @@ export async function syncDirectory(context: PlacedContext, changed = ['name', '
   for (let copied = ''; findDatabase() !== DIRECTORY; ) {
     const [[row]] = await db.read([orm.select({ name, suspended, slot }).from(companies).where(isCompany)])
     if (!row || JSON.stringify(row) === copied) return
-    const own = Object.entries(row).filter(([column]) => changed.includes(column))
+    const fields = Object.entries(row).filter(([column]) => changed.includes(column))
     const database_slot = sql`iif(database = ${findDatabase()}, ${row.slot}, database_slot)`
-    const update = orm.update(companies).set({ ...Object.fromEntries(own), database_slot })
+    const update = orm.update(companies).set({ ...Object.fromEntries(fields), database_slot })
     await directory.writeIdempotent([update.where(sql`${isCompany} AND database IS NOT NULL`)])
     copied = JSON.stringify(row)
   }

@@ -102,7 +102,7 @@ export function lacksSchema(error: unknown): boolean {
 }
 
 /** As {@link lacksSchema}, but only until the schema is verified. */
-export function isMissing(error: unknown): boolean {
+export function lacksUnverifiedSchema(error: unknown): boolean {
   return accepted === null && lacksSchema(error)
 }
 

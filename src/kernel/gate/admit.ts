@@ -106,7 +106,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
   async function run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
     if (isWrite && Date.now() >= announcedAt + ANNOUNCED_MS) {
       announcedAt = Date.now()
-      state.keepWrite()
+      state.noteUnknownWrite()
       await withDeadline(state.report(c), BUDGET_MS.limiter).catch(() => null)
     }
     const work = runInTurn(batch)
@@ -173,7 +173,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       const version = parseBookmark(bookmark())
       if (!version || version.bookmark === admitted.constraint) return
       const known = withDeadline(state.report(c, { seen: version }), BUDGET_MS.limiter)
-      if (!(await known.catch(() => null))) state.keepWrite()
+      if (!(await known.catch(() => null))) state.noteUnknownWrite()
     },
 
     /** The headers of the limits, as the isolate knows them by now. */
@@ -188,7 +188,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       const isFailed = status >= 500
       const version = parseBookmark(bookmark())
       // There is no receipt for a write of which the object does not know.
-      if (isWrite && !receipt && (version || isFailed)) state.keepWrite()
+      if (isWrite && !receipt && (version || isFailed)) state.noteUnknownWrite()
       // A write that failed may still commit: it stays unsettled.
       const isSettled = receipt && !isFailed && (isWrite || version)
       const seen = isSettled ? { database, bookmark: null, ...version, ...receipt } : undefined

@@ -40,7 +40,7 @@ export type Admission = Awaited<ReturnType<RateLimiter['admit']>>
 export type Admitted = Extract<Admission, { kind: 'admitted' }>
 
 /** The token, or null when it has expired or was revoked. */
-export function usable(token: Token | null, now: number): Token | null {
+export function unlessExpired(token: Token | null, now: number): Token | null {
   return token?.expiresAt != null && token.expiresAt <= now ? null : token
 }
 
@@ -75,7 +75,7 @@ export class RateLimiter extends DurableObject<Env> {
     if (!acceptsSchema(applied)) return { kind: 'outdated' as const }
     if (identity.token === undefined) return { kind: 'unknown' as const }
     const ageMs = now - at
-    const token = usable(identity.token, now)
+    const token = unlessExpired(identity.token, now)
     // Revoked or expired.
     if (!token) return { kind: 'ended' as const, ageMs }
 
@@ -84,7 +84,7 @@ export class RateLimiter extends DurableObject<Env> {
     const isNew = now < token.createdAt + REPLICATION_MS
     const constraint: ReadConstraint = isWrite || isNew ? 'primary' : this.writes.constraint()
     const receipt = decision.allowed ? this.writes.begin(now, isWrite) : undefined
-    this.keep()
+    this.storeIfDue()
     if (decision.allowed && now - lastUsedAt >= LAST_USED_EVERY_MS) {
       identity.lastUsedAt = now
       this.ctx.waitUntil(touchToken(this.env.DB, token, now).catch(() => undefined))
@@ -95,7 +95,7 @@ export class RateLimiter extends DurableObject<Env> {
   /** Counts usage behind a response, or the further requests of an admitted one. */
   report(report: Report): Decision {
     const decision = this.count(report, Date.now())
-    this.keep()
+    this.storeIfDue()
     return decision
   }
 
@@ -157,7 +157,7 @@ export class RateLimiter extends DurableObject<Env> {
   }
 
   /** Stores the part that a crash must not lose, and the rest when the object is idle. */
-  private keep(): void {
+  private storeIfDue(): void {
     const { window, stored, isFirst } = this
     this.isFirst = false
     const known = window.startedAt === stored?.startedAt ? stored : { count: 0, databaseMs: 0 }

@@ -3,7 +3,7 @@ import type { Env } from '../../env.ts'
 import type { DatabaseUse } from '../db/client.ts'
 import { acceptsSchema, verifySchema } from '../db/refusals.ts'
 import { BUDGET_MS, log, nameOf, withDeadline } from '../http/isolate.ts'
-import { type Admission, type Admitted, type RateLimiter, type Report, usable } from './limiter.ts'
+import { type Admission, type Admitted, type RateLimiter, type Report, unlessExpired } from './limiter.ts'
 import { advance, type Decision, isOutOfTime, LIMIT, type Limits, resetAt, type Window } from './limits.ts'
 import { findToken, TOKEN_MS, type Token } from './tokens.ts'
 
@@ -49,7 +49,7 @@ export class TokenState implements Limits {
 
   /** The token if it was valid when this isolate last saw it. */
   lastToken(now: number): Token | null {
-    return this.cached && usable(this.cached.token, now)
+    return this.cached && unlessExpired(this.cached.token, now)
   }
 
   /** @throws ApiError where neither the object nor the directory responds */
@@ -57,22 +57,22 @@ export class TokenState implements Limits {
     const now = Date.now()
     if (this.cached && now < this.cached.until && !this.lastToken(now)) return ENDED
     const isRetry = this.retryAt > 0 && now >= this.retryAt
-    const refusal = isRetry ? null : this.refuse(now)
+    const refusal = isRetry ? null : this.refuseAlone(now)
     if (refusal) return refusal
     const answer = await this.call(c, async (object, report) => object.admit(this.hash, { ...report, isWrite }), 1)
     if (answer?.kind === 'ended' || answer?.kind === 'unknown') return answer
     // During a deployment the isolate and the object may need different schemas.
     if (answer?.kind === 'admitted' && acceptsSchema(answer.applied)) return answer
-    return this.refuse(Date.now()) ?? this.admitAlone(c)
+    return this.refuseAlone(Date.now()) ?? this.admitAlone(c)
   }
 
   async take(c: TokenContext, requests: number): Promise<Decision> {
-    return (await this.report(c, { requests })) ?? this.allow(requests, Date.now())
+    return (await this.report(c, { requests })) ?? this.countAlone(requests, Date.now())
   }
 
   /** Reports what the isolate has kept, and the request's own part. @returns null where the object did not get it */
-  report(c: TokenContext, own: Pick<Report, 'seen' | 'requests'> = {}): Promise<Decision | null> {
-    return this.call(c, async (object, report) => object.report({ ...report, ...own }), own.requests)
+  report(c: TokenContext, request: Pick<Report, 'seen' | 'requests'> = {}): Promise<Decision | null> {
+    return this.call(c, async (object, report) => object.report({ ...report, ...request }), request.requests)
   }
 
   isReportDue(): boolean {
@@ -85,7 +85,7 @@ export class TokenState implements Limits {
   }
 
   /** With the next call the object learns of a write that it does not know. */
-  keepWrite(): void {
+  noteUnknownWrite(): void {
     this.unknownWrite = Symbol()
   }
 
@@ -166,25 +166,25 @@ export class TokenState implements Limits {
   }
 
   /** The refusal of every request until the reset; null while something is left. */
-  private refuse(now: number): Admitted | null {
+  private refuseAlone(now: number): Admitted | null {
     const token = this.cached?.token
     const isUsedUp = advance(this.window, now).count >= LIMIT
     if (!token || !(isUsedUp || isOutOfTime(this, now))) return null
     this.unreported.refused++
-    return admitted(token, this.decide(false))
+    return admitted(token, this.decision(false))
   }
 
   /** Allows requests without the object: the rest of its window, or else one whole allowance. */
-  private allow(requests: number, now: number): Decision {
+  private countAlone(requests: number, now: number): Decision {
     if (now >= resetAt(this.window)) this.unreported = noUsage()
     this.window = advance(this.window, now)
-    if (isOutOfTime(this, now) || this.window.count + requests + this.pending > LIMIT) return this.decide(false)
+    if (isOutOfTime(this, now) || this.window.count + requests + this.pending > LIMIT) return this.decision(false)
     this.window.count += requests
     this.unreported.uncounted += requests
-    return this.decide(true)
+    return this.decision(true)
   }
 
-  private decide(allowed: boolean): Decision {
+  private decision(allowed: boolean): Decision {
     return { window: this.window, company: this.company, allowed }
   }
 
@@ -198,7 +198,7 @@ export class TokenState implements Limits {
     }
     if (!this.cached) return { kind: 'unknown' }
     const token = this.lastToken(now)
-    return token ? admitted(token, this.allow(1, now)) : ENDED
+    return token ? admitted(token, this.countAlone(1, now)) : ENDED
   }
 }
 

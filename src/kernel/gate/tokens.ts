@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { eq, sql } from 'drizzle-orm'
 import { type DatabaseUse, openDatabase, orm } from '../db/client.ts'
 import { placementColumns } from '../db/placement.ts'
-import { appliedMigrations, isMissing, readApplied } from '../db/refusals.ts'
+import { appliedMigrations, lacksUnverifiedSchema, readApplied } from '../db/refusals.ts'
 import { apiTokens, companies } from '../db/schema.ts'
 import { BUDGET_MS, LruCache, log, nameOf, withDeadline } from '../http/isolate.ts'
 import { isPermission, type Permission } from './permissions.ts'
@@ -51,7 +51,7 @@ export async function findToken(binding: D1Database, hash: string, use?: Databas
     .where(eq(apiTokens.token_hash, hash))
   const [[row]] = await openDatabase(binding, { use })
     .read([query])
-    .catch((error: unknown) => (isMissing(error) ? ([[]] as const) : Promise.reject(error)))
+    .catch((error: unknown) => (lacksUnverifiedSchema(error) ? ([[]] as const) : Promise.reject(error)))
   if (!row) return { token: undefined, lastUsedAt: 0, applied: await readApplied(binding) }
   const { appliedMigrations: applied, lastUsedAt, revokedAt, permissions, ...rest } = row
   const token = { ...rest, permissions: new Set(permissions.filter(isPermission)) as ReadonlySet<Permission> }
