@@ -15,11 +15,11 @@ import type { ContextList } from './contract.ts'
 /** A soft-deleted row still belongs to the company. */
 type Owned = 'clients' | 'orders'
 
-type Which = Placeholders<'companyId' | 'legacyThreadId'>
+type ContextKey = Placeholders<'companyId' | 'legacyThreadId'>
 
 const { company_id, legacy_thread_id, thread_id, updated_at } = threadContexts
 
-const hasLegacyId = (p: Which) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
+const hasLegacyId = (p: ContextKey) => sql`${company_id} = ${p.companyId} AND ${legacy_thread_id} = ${p.legacyThreadId}`
 
 const { company_id: _company, version, text_bytes, stored_bytes, ...columns } = getTableColumns(threadContexts)
 
@@ -38,7 +38,7 @@ function selectContexts(condition: SQL) {
     .where(sql`${condition} AND ${isTied()}`)
 }
 
-const selectNewest = (p: Which) =>
+const selectNewest = (p: ContextKey) =>
   selectContexts(hasLegacyId(p)).orderBy(sql`${updated_at} DESC, ${thread_id} DESC`).limit(1)
 
 const newestTied = prepare(selectNewest)
@@ -152,7 +152,7 @@ function messageOf(path: string): string {
   return `must be ${path.startsWith('client') ? 'a client' : 'an order'} of the company, and not a deleted one`
 }
 
-const deletion = prepareNamed((p: Which & Placeholders<Actor, KeyName>) => {
+const deletion = prepareNamed((p: ContextKey & Placeholders<Actor, KeyName>) => {
   const isFound = sql`EXISTS (SELECT 1 FROM ${threadContexts} WHERE ${hasLegacyId(p)} AND ${isTied()})`
   return {
     result: resultStatement(p, sql`SELECT ${CONTEXT} FROM ${selectNewest(p)}`),

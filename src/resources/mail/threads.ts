@@ -22,7 +22,7 @@ import { scanObject } from './json-scan.ts'
 import { findThread, readContent, type ThreadRow } from './queries.ts'
 import { HEADERS, summaryText } from './responses.ts'
 import { parseThread, shortValue } from './thread-input.ts'
-import { findThreadId, insertThread, rememberHash, touchThread, valuesOf, writeThread } from './write-queries.ts'
+import { findThreadId, insertThread, rememberHash, threadValues, touchThread, writeThread } from './write-queries.ts'
 
 /** The memory of a response while the caller reads it, besides its content. */
 const SENDING_BYTES = 2_000_000
@@ -40,7 +40,7 @@ const MAX_READS = 3
 export const putThread: Handler<typeof putEmailThread> = async ({ params, body }, context, lease) => {
   const isLarge = body.length >= SMALL_BODY_BYTES
   const { accountEmail, content, columns } = parseThread(body)
-  const values = valuesOf(context, { ...params, accountEmail }, columns)
+  const values = threadValues(context, { ...params, accountEmail }, columns)
 
   const touched = await touchThread(context, values, isLarge)
   if (touched) {
@@ -78,7 +78,7 @@ export const readThread: Handler<typeof readEmailThread> = async ({ params, quer
     rememberHash(row)
     const headers = { ETag: row.etag, 'Cache-Control': 'private, no-store' }
     if (row.isKnown) return new Response(null, { status: 304, headers })
-    const members = await readMembers(context, row, lease)
+    const members = await openContent(context, row, lease)
     if (members) return threadResponse(context, row, members, { lease, headers })
   }
   throw unavailable(1)
@@ -87,7 +87,7 @@ export const readThread: Handler<typeof readEmailThread> = async ({ params, quer
 type FoundThread = NonNullable<Awaited<ReturnType<typeof findThread>>>
 
 /** Opens the JSON text of a thread's arrays; nothing if the content was replaced meanwhile. */
-async function readMembers(context: RequestContext, row: FoundThread, lease: Lease) {
+async function openContent(context: RequestContext, row: FoundThread, lease: Lease) {
   if (!row.isInRow) {
     const object = { id: row.objectId ?? '', company_id: row.company_id, content_hash: row.content_hash }
     const stored = await openObject(context.mailContents, object, context.requestId)

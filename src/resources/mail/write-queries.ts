@@ -40,16 +40,16 @@ function nameObject(p: Record<'companyId' | 'newId', Placeholder | number | stri
 /** The database's own message when {@link nameObject} failed. */
 const OBJECT_LOST = 'NOT NULL constraint failed: email_threads.content_hash'
 
-type Write = { [Name in keyof ThreadWrite]: Placeholder } & Partial<Placeholders<'content'>>
+type ThreadParams = { [Name in keyof ThreadValues]: Placeholder } & Partial<Placeholders<'content'>>
 
 /** Whether the thread has this content, in its row or in an object, which is not looked up in R2. */
-const hasContent = (p: Write) =>
+const hasContent = (p: ThreadParams) =>
   sql`${isThread(p)} AND content_hash = ${p.content_hash} AND (content IS NOT NULL OR ${objectOfThread} IS NOT NULL)`
 
 /** Whether a write changes no content and restores no deleted thread, so it has no audit entry. */
-const isTouch = (p: Write) => sql`${hasContent(p)} AND ${emailThreads.deleted} = 0`
+const isTouch = (p: ThreadParams) => sql`${hasContent(p)} AND ${emailThreads.deleted} = 0`
 
-const touch = prepare((p: Write) =>
+const touch = prepare((p: ThreadParams) =>
   orm
     .update(emailThreads)
     .set({ ...sentColumns(p), revision: sql`${emailThreads.revision} + 1` })
@@ -63,18 +63,20 @@ const touch = prepare((p: Write) =>
  *
  * @throws ApiError 413 when the company would exceed a quota; nothing is changed then
  */
-export async function touchThread(context: RequestContext, values: ThreadWrite, isLarge: boolean) {
+export async function touchThread(context: RequestContext, values: ThreadValues, isLarge: boolean) {
   const known = knownHashes.get(hashKey(values.companyId, values.legacyThreadId, values.accountEmail))
   const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
   if (!mayBeStored) return undefined
-  const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(refuse)
+  const [, [row]] = await context.db
+    .writeIdempotent(withinQuotas(values.companyId, [touch(values)]))
+    .catch(explainFailure)
   if (!row) return undefined
   rememberHash(row)
   context.announceChange()
   return row
 }
 
-const replaceThread = prepareBatch((p: Write) => {
+const replaceThread = prepareBatch((p: ThreadParams) => {
   const columns = sentColumns(p)
   const { revision, content_revision, content } = emailThreads
   const key = { company_id: p.companyId, legacy_thread_id: p.legacyThreadId, account_email: p.accountEmail }
@@ -114,12 +116,12 @@ const replaceThread = prepareBatch((p: Write) => {
  * @param content in base64; without it the announced object with the id `newId` has the content
  * @throws ApiError 413 when the company would exceed a quota, 503 when the object is lost; nothing is changed then
  */
-export async function writeThread(context: RequestContext, values: ThreadWrite, content?: string) {
+export async function writeThread(context: RequestContext, values: ThreadValues, content?: string) {
   // The response was sent without it: a newer PUT may have been carried out since.
   if (Date.now() >= context.now + BUDGET_MS.handler) throw new DeadlineError(BUDGET_MS.handler)
   const [, , [row]] = await context.db
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
-    .catch(refuse)
+    .catch(explainFailure)
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
   context.announceChange()
@@ -154,19 +156,19 @@ export async function insertThread(
   return stored?.id ?? row.id
 }
 
-function refuse(error: unknown): never {
+function explainFailure(error: unknown): never {
   const isLost = databaseMessage(error).includes(OBJECT_LOST)
   throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)
 }
 
-function sentColumns(p: Write) {
+function sentColumns(p: ThreadParams) {
   return assignments(emailThreads, { ...p, content: undefined, updated_at: p.now, deleted: sql`0` })
 }
 
-export type ThreadWrite = ReturnType<typeof valuesOf>
+export type ThreadValues = ReturnType<typeof threadValues>
 
 /** The values of the statements. An omitted text or time is absent, so its column stays. */
-export function valuesOf(context: RequestContext, key: ThreadKey, columns: ThreadColumns) {
+export function threadValues(context: RequestContext, key: ThreadKey, columns: ThreadColumns) {
   const last_synced_at = columns.last_synced_at ?? context.now
   return { ...actorOf(context), ...key, ...columns, newId: crypto.randomUUID(), last_synced_at }
 }
