@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { openDatabase } from '../../src/kernel/db/client.ts'
-import { moveFor } from '../../src/operation/copies/move.ts'
+import { continueMove } from '../../src/operation/copies/move.ts'
 import { raiseSequences, removeChanges } from '../../src/operation/copies/restore-queries.ts'
 import { SEQUENCES, type Sequences } from '../../src/operation/copies/tables.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
@@ -13,7 +13,7 @@ import { openWorks, type Work } from './work.ts'
 
 async function move(work: Work, to: Home, between: () => Promise<unknown>) {
   for (let count = 1; count < 500; count++) {
-    const result = await moveFor(env, operatorOf(work.companyId), to, 0)
+    const result = await continueMove(env, operatorOf(work.companyId), to, 0)
     if (result.done) break
     if (count % 3 === 0) await between()
   }

@@ -4,7 +4,7 @@ import * as accounting from '../../src/delivery/accounting/queries.ts'
 import * as webhooks from '../../src/delivery/webhooks/queries.ts'
 import { openDatabase } from '../../src/kernel/db/client.ts'
 import { listDueCompanies, listWebhookCompanies } from '../../src/kernel/db/sweep.ts'
-import { moveFor } from '../../src/operation/copies/move.ts'
+import { continueMove } from '../../src/operation/copies/move.ts'
 import type { SeedInput } from '../../src/operation/copies/seed/file.ts'
 import { readPart } from '../../src/operation/copies/store.ts'
 import { backUp, manifestsOf, restore, wipe } from '../operation/copies/support.ts'
@@ -222,7 +222,7 @@ export async function sweeps({ id, note }: Actor) {
 export async function moves(actor: Actor) {
   for (let count = 0, done = false; !done; count++) {
     if (count === 500) throw new Error('The move does not end.')
-    const result = await moveFor(env, operatorOf(actor.id), 'DB_TWO', count < 12 ? 0 : 2_000)
+    const result = await continueMove(env, operatorOf(actor.id), 'DB_TWO', count < 12 ? 0 : 2_000)
     done = result.done
     if (count === 4 || count === 10) await change(actor)
   }

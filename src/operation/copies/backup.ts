@@ -3,7 +3,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/isolate.ts'
 import * as reader from './read-queries.ts'
 import { recordBackup } from './restore-queries.ts'
-import { openParts, type Part, type Parts, removeOldBackups, type Store, writeManifest } from './store.ts'
+import { openPartWriter, type Part, type PartWriter, removeOldBackups, type Store, writeManifest } from './store.ts'
 import { type Key, TABLE_NAMES, TABLES } from './tables.ts'
 
 export interface BackupState {
@@ -25,14 +25,14 @@ const BACKUP = 'backup'
 const PART = 'part/'
 
 /** Backs up a company, and starts no page after some time: the next call continues. @returns whether it is done */
-export async function backUpFor(context: BackupContext, kv: SyncKvStorage, ms: number): Promise<boolean> {
+export async function continueBackup(context: BackupContext, kv: SyncKvStorage, ms: number): Promise<boolean> {
   const endMs = Date.now() + ms
   let state = kv.get<BackupState>(BACKUP)
   if (state?.tables !== TABLE_NAMES || Date.now() - Date.parse(state.at) >= MAX_BACKUP_MS) {
     forgetBackup(kv)
     state = beginBackup(Date.now())
   }
-  const writer = openParts(context, state)
+  const writer = openPartWriter(context, state)
   while (state.table >= 0) {
     state = await stepBackup(context, state, writer)
     const isOver = Date.now() >= endMs
@@ -63,7 +63,7 @@ export const beginBackup = (nowMs: number): BackupState => {
  * Reads one page of a table for the next part. After an interruption, the backup continues with the state as of the last
  * part written, and writes later ones again.
  */
-export async function stepBackup(context: BackupContext, state: BackupState, writer: Parts): Promise<BackupState> {
+export async function stepBackup(context: BackupContext, state: BackupState, writer: PartWriter): Promise<BackupState> {
   const plan = TABLES[state.table]
   if (!plan) return state
   const { tables, next } = await reader.readPage(context, plan, state.after)

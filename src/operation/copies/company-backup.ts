@@ -12,11 +12,11 @@ import {
 } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import { log } from '../../kernel/http/isolate.ts'
-import { backUpFor, forgetBackup } from './backup.ts'
+import { continueBackup, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
-import { moveFor } from './move.ts'
-import { type ReconcileContext, recoverFor, saveSequences } from './reconcile.ts'
-import { isRestoring, LEFT_MS, repeatRestore, restoreFor } from './restore.ts'
+import { continueMove } from './move.ts'
+import { continueRecovery, type ReconcileContext, saveSequences } from './reconcile.ts'
+import { ABANDONED_MS, continueRestore, isRestoring, repeatRestore } from './restore.ts'
 import { listCompanies } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -37,17 +37,17 @@ export class CompanyBackup extends CompanyObject {
 
   protected override async run(context: PlacedContext): Promise<number | null> {
     const move = await findMove({ ...context, db: context.directory })
-    const isMoving = move && Date.now() - move.updated_at < LEFT_MS
+    const isMoving = move && Date.now() - move.updated_at < ABANDONED_MS
     if (isMoving || isRestoring(this.kv)) {
       log('backup_skipped', { company_id: context.companyId, reason: isMoving ? 'move' : 'restore' })
       return null
     }
-    const isDone = await backUpFor({ ...context, bucket: this.env.BACKUPS }, this.kv, CALL_MS)
+    const isDone = await continueBackup({ ...context, bucket: this.env.BACKUPS }, this.kv, CALL_MS)
     return isDone ? null : Date.now()
   }
 
   restore(by: Administrator, untilMs: number) {
-    return this.inTurn(async () => restoreFor(await this.open(by.companyId), this.kv, by, untilMs, CALL_MS))
+    return this.inTurn(async () => continueRestore(await this.open(by.companyId), this.kv, by, untilMs, CALL_MS))
   }
 
   isRestoring(): boolean {
@@ -65,7 +65,7 @@ export class CompanyBackup extends CompanyObject {
       repeatRestore(this.kv, company.suspended)
       // It may be the only database that was set back.
       await syncDirectory(context)
-      return recoverFor(context, this.kv, run, CALL_MS)
+      return continueRecovery(context, this.kv, run, CALL_MS)
     })
   }
 
@@ -75,7 +75,7 @@ export class CompanyBackup extends CompanyObject {
       if (isRestoring(this.kv)) throw conflict('The company is being restored: repeat that until it is done')
       // The backup's state belongs to the old database.
       forgetBackup(this.kv)
-      return moveFor(this.env, by, destination, CALL_MS)
+      return continueMove(this.env, by, destination, CALL_MS)
     })
   }
 

@@ -46,7 +46,7 @@ const present = (table: string, row: Row): Fields => presenters[table]?.(row) ??
 
 export const line = (type: string, data: object) => `${JSON.stringify({ type, data })}\n`
 
-type PartsOf = (table: string, owner: Row) => Row[]
+type ChildrenOf = (table: string, owner: Row) => Row[]
 
 /**
  * Reads the page of a section after a key, which is empty at the beginning.
@@ -65,11 +65,11 @@ export async function exportPage(context: ExportContext, files: R2Bucket, sectio
   const read = new Map(
     tables.map(({ plan: { name, owner }, rows }) => [name, Map.groupBy(rows, (row) => owner && row[owner])]),
   )
-  const partsOf: PartsOf = (table, owner) => read.get(table)?.get(owner.id) ?? []
-  if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, partsOf) }
+  const childrenOf: ChildrenOf = (table, owner) => read.get(table)?.get(owner.id) ?? []
+  if (section === 'email_threads') return { next, pieces: threadLines(context, files, rows, childrenOf) }
   const show = (row: Row) => {
     if (section === 'integrations') return presentIntegration(row)
-    return section === 'orders' ? presentOrder(row, partsOf) : present(section, row)
+    return section === 'orders' ? presentOrder(row, childrenOf) : present(section, row)
   }
   return { next, pieces: [rows.map((row) => line(section, show(row))).join('')] }
 }
@@ -80,10 +80,10 @@ function presentIntegration({ kind, base_url, enabled, settings }: Row) {
   return { [String(kind)]: { enabled: enabled === 1, ...address, ...JSON.parse(String(settings)), credentials: {} } }
 }
 
-function presentOrder(order: Row, partsOf: PartsOf) {
-  const list = (table: string, owner: Row) => partsOf(table, owner).map((row) => present(table, row))
+function presentOrder(order: Row, childrenOf: ChildrenOf) {
+  const list = (table: string, owner: Row) => childrenOf(table, owner).map((row) => present(table, row))
   const byPosition = (a: Fields, b: Fields) => Number(a.position) - Number(b.position) || Number(a.id) - Number(b.id)
-  const [invoice = null] = partsOf('invoices', order).map((row) => {
+  const [invoice = null] = childrenOf('invoices', order).map((row) => {
     const items = list('invoice_items', row).sort(byPosition)
     return { ...present('invoices', row), items, payments: list('payments', row) }
   })
@@ -98,7 +98,7 @@ async function* threadLines(
   { companyId: company_id, requestId }: ExportContext,
   files: R2Bucket,
   rows: readonly Row[],
-  partsOf: PartsOf,
+  childrenOf: ChildrenOf,
 ): AsyncGenerator<string | Uint8Array> {
   let text = ''
   for (const row of rows) {
@@ -107,7 +107,7 @@ async function* threadLines(
     text += `{"type":"email_threads","data":${members}`
     // An object with another hash is of content that was replaced. One that is replaced by now stays in R2.
     const content_hash = String(row.content_hash)
-    const object = partsOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
+    const object = childrenOf('email_thread_objects', row).find((each) => each.content_hash === content_hash)
     const stored = typeof row.content === 'string' ? [Uint8Array.fromBase64(row.content)] : null
     const content = stored ?? (await openObject(files, { id: String(object?.id), company_id, content_hash }, requestId))
     if (!content) text += ',"messages":[]'

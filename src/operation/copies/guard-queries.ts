@@ -157,15 +157,15 @@ export async function closeSource(
  *
  * @returns the company's row in its own database
  */
-export async function closeCopies({ companyId }: CompanyContext, own: string, databases: ReturnType<typeof openEach>) {
+export async function closeCopies({ companyId }: CompanyContext, home: string, databases: ReturnType<typeof openEach>) {
   const { slot, suspended } = companies
   const fields = { slot, suspended, isHere: sql<number>`${isHere}`.as('is_here') }
   const select = orm.select(fields).from(companies).where(sql`id = ${companyId} AND database IS NULL`)
   const rows = await Promise.all(databases.map(async ({ db }) => (await db.read([select]))[0][0]))
-  const row = rows[databases.findIndex(({ name }) => name === own)]
+  const row = rows[databases.findIndex(({ name }) => name === home)]
   for (const [index, { name, db }] of databases.entries()) {
-    if (!row?.isHere || !rows[index]?.isHere || name === own) continue
-    const guard = { state: 'moved', destination: own, slot: row.slot } as const
+    if (!row?.isHere || !rows[index]?.isHere || name === home) continue
+    const guard = { state: 'moved', destination: home, slot: row.slot } as const
     await setGuard({ companyId, db }, guard, numberAsCopy(companyId))
   }
   return row

@@ -17,9 +17,9 @@ type Ends = Record<'from' | 'to', CompanyContext>
 const SIDE_BY_SIDE = 4
 const ATTEMPTS = 5
 
-/** Reads a page to be written with its parts as one transaction, for which the destination's other companies wait. */
+/** Reads a page to be written with its children as one transaction, for which the destination's other companies wait. */
 const readShortPage: typeof readPage = (from, plan, ...rest) =>
-  readPage(from, plan.parts.length > 0 ? { ...plan, pageRows: 40 } : plan, ...rest)
+  readPage(from, plan.children.length > 0 ? { ...plan, pageRows: 40 } : plan, ...rest)
 
 /** Copies one page of a table. @returns how many rows, and the key after which the next page begins; null at the end */
 export async function copyPage({ from, to }: Ends, plan: TablePlan, after: Key | null) {
@@ -111,7 +111,7 @@ export async function withParents<T>(ends: Ends, since: number, table: number, w
 }
 
 /**
- * Compares a page of rows and their parts by value, apart from rows whose stamps differ: they are copied again. Without
+ * Compares a page of rows and their children by value, apart from rows whose stamps differ: they are copied again. Without
  * stamps, the next comparison of stamps is one of all values.
  *
  * @returns the key after which the next page begins; null at the end
@@ -129,7 +129,7 @@ export async function comparePage(ends: Ends, plan: TablePlan, after: Key | null
   for (const each of [...tables, ...copied.flatMap((page) => page.tables)]) {
     const { name, owner } = each.plan
     for (const row of each.rows) {
-      // Only orders have parts in a move. An invoice comes before its lines and payments.
+      // Only orders have children in a move. An invoice comes before its lines and payments.
       if (name === 'invoices') orderOf.set(row.id, row.project_id ?? null)
       const order = owner === 'invoice_id' ? orderOf.get(row.invoice_id) : row.project_id
       const key = owner ? [order ?? null] : keyOf(plan, row)

@@ -58,7 +58,7 @@ const BEGINNING: MoveState = { ...START, ...COUNTS, tables: TABLE_NAMES, step: '
  *
  * @throws ApiError 409 for a move that cannot begin, or that fails after several attempts
  */
-export async function moveFor(env: Env, by: Administrator, destination: string, ms: number) {
+export async function continueMove(env: Env, by: Administrator, destination: string, ms: number) {
   const endMs = Date.now() + ms
   const { move, state: begun } = await open(env, by, destination)
   const { source } = move
@@ -68,15 +68,15 @@ export async function moveFor(env: Env, by: Administrator, destination: string, 
   let state = begun
   try {
     for (;;) {
-      const after = await doAndSave(move, state)
-      if (!after) {
+      const saved = await runStep(move, state)
+      if (!saved) {
         const { rows, refusedMs: frozen_ms } = state
         log('company_moved', { company_id: by.companyId, source, destination, rows, frozen_ms })
         return progress(true, state)
       }
       // Once the company is placed, the caller invalidates the tokens' objects. Before, it is in neither database's sweeps.
       const isPlaced = state.step === 'place'
-      state = after
+      state = saved
       if (isPlaced || (Date.now() >= endMs && state.step !== 'place')) return progress(false, state)
     }
   } catch (error) {
@@ -95,16 +95,16 @@ async function open(env: Env, by: Administrator, destination: string) {
   const directory = { companyId, db }
   const row = await guard.findMove(directory)
   const ends = row ?? { source: database, destination, started_at: Date.now() }
-  const of = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
-  const move = { ...ends, env, by, directory, from: of(ends.source), to: of(ends.destination) }
+  const inDatabase = (name: string): CompanyContext => ({ companyId, db: openDatabase(bindingOf(env, name)) })
+  const move = { ...ends, env, by, directory, from: inDatabase(ends.source), to: inDatabase(ends.destination) }
   if (!row) {
     if (database === destination) return { move, state: null }
     await requireCurrent(bindingOf(env, destination))
     return { move, state: BEGINNING }
   }
   const stored = row.state as MoveState
-  const again = ['copy', 'compare', 'follow'].includes(stored.step) ? 'clear' : stored.step
-  const state = stored.tables === TABLE_NAMES ? stored : { ...next(stored, again), tables: TABLE_NAMES }
+  const safeStep = ['copy', 'compare', 'follow'].includes(stored.step) ? 'clear' : stored.step
+  const state = stored.tables === TABLE_NAMES ? stored : { ...toStep(stored, safeStep), tables: TABLE_NAMES }
   const isUndone = state.step === 'undo'
   if (destination === move.destination && !isUndone) return { move, state }
   if (destination !== move.source) {
@@ -117,20 +117,20 @@ async function open(env: Env, by: Administrator, destination: string) {
 }
 
 /** Does one step and saves the state. @returns that state; null when the move is complete or undone */
-async function doAndSave(move: Move, state: MoveState): Promise<MoveState | null> {
-  const after = await doStep(move, state).catch((error: unknown) => {
+async function runStep(move: Move, state: MoveState): Promise<MoveState | null> {
+  const saved = await doStep(move, state).catch((error: unknown) => {
     if (!(error instanceof sync.DifferenceError)) throw error
     log('move_differs', { company_id: move.by.companyId, reason: error.message }, 'error')
-    return next(fail(state, error.message), 'clear')
+    return toStep(fail(state, error.message), 'clear')
   })
-  await guard.saveMove(move.directory, move, after)
-  return after
+  await guard.saveMove(move.directory, move, saved)
+  return saved
 }
 
-const next = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, ...START, step })
+const toStep = (state: MoveState, step: MoveState['step']): MoveState => ({ ...state, ...START, step })
 
 /** Goes on after a page: with the next one, or with the next table. */
-const turn = (state: MoveState, after: Key | null) => ({ ...state, after, table: state.table + (after ? 0 : 1) })
+const toPage = (state: MoveState, after: Key | null) => ({ ...state, after, table: state.table + (after ? 0 : 1) })
 
 function fail(state: MoveState, reason: string): MoveState {
   const failures = state.failures + 1
@@ -143,38 +143,38 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
   const plan = MOVED[state.table]
   switch (state.step) {
     case 'clear':
-      return clear(move, state, next(state, 'begin'))
+      return clear(move, state, toStep(state, 'begin'))
     case 'begin': {
       const { company, lastChange: since } = await readCompany(from)
       if (!company) throw conflict('The company has no row in its database.')
       const slot = await guard.prepareDestination(to, company)
       await guard.setGuard(from, { state: 'copying', destination, slot })
-      return { ...next(state, 'copy'), since }
+      return { ...toStep(state, 'copy'), since }
     }
     case 'copy': {
-      if (!plan) return next(state, 'compare')
+      if (!plan) return toStep(state, 'compare')
       const work = () => sync.copyPage(move, plan, state.after)
       const { count, next: after } = await sync.withParents(move, state.since, state.table, work)
-      return { ...turn(state, after), rows: state.rows + count }
+      return { ...toPage(state, after), rows: state.rows + count }
     }
     case 'compare': {
-      if (plan) return turn(state, await sync.comparePage(move, plan, state.after))
+      if (plan) return toPage(state, await sync.comparePage(move, plan, state.after))
       // The feed before this is in the stamps that the first round compares.
       const { lastChange: since } = await readCompany(from)
-      return { ...next(state, 'follow'), round: 0, since, until: since }
+      return { ...toStep(state, 'follow'), round: 0, since, until: since }
     }
     case 'follow':
     case 'switch': {
       const { lastChange, oldestChange } = await readCompany(from)
       // A recovery has emptied the feed: only a comparison finds what had changed.
-      if (state.since + 1 < oldestChange) return next(state, 'compare')
+      if (state.since + 1 < oldestChange) return toStep(state, 'compare')
       return state.step === 'follow' ? follow(move, state, lastChange) : switchOver(move, state)
     }
     case 'place': {
       const { slot = 0 } = (await guard.readGuard(from)) ?? {}
       await directory.db.writeIdempotent(guard.placement(by.companyId, { destination, slot, by }))
       await guard.endGuard(to)
-      return next(state, 'remove')
+      return toStep(state, 'remove')
     }
     case 'remove': {
       // They refer to the company's row, which goes last.
@@ -189,21 +189,21 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
 }
 
 /** Removes rows that an earlier attempt left in the destination. The guard stays: nobody reads the company there. */
-async function clear({ source, destination, from, to }: Move, state: MoveState, then: MoveState | null) {
+async function clear({ source, destination, from, to }: Move, state: MoveState, cleared: MoveState | null) {
   if (state.table === 0) {
     await guard.closeDestination(to)
     const { company } = await readCompany(from)
     await guard.setGuard(to, { state: 'moved', destination: source, slot: Number(company?.slot ?? 0) })
   }
   const step = await removeRows(to, { database: destination, step: state.table, isCopy: true })
-  return step === null ? then : { ...state, table: step }
+  return step === null ? cleared : { ...state, table: step }
 }
 
 async function follow(move: Move, state: MoveState, lastChange: number): Promise<MoveState> {
   const plan = MOVED[state.table]
   if (!plan) {
     const isClose = state.changed <= FEW_CHANGES || state.round >= MAX_ROUNDS
-    const after = next(state, isClose ? 'switch' : 'follow')
+    const after = toStep(state, isClose ? 'switch' : 'follow')
     return { ...after, round: state.round + 1, since: state.until, until: lastChange }
   }
   const since = state.round === 0 ? null : state.since
@@ -211,14 +211,14 @@ async function follow(move: Move, state: MoveState, lastChange: number): Promise
   await sync.withParents(move, state.since, state.table, () => sync.copyKeys(move, plan, copied))
   // Rows that others still refer to are removed in the next round.
   await removeKeys(move.to, plan, removed).catch(sync.ignoreReference)
-  return { ...turn(state, after), changed: state.changed + copied.length + removed.length }
+  return { ...toPage(state, after), changed: state.changed + copied.length + removed.length }
 }
 
 /** Refuses writes, copies and compares the rest, and switches to the new database. */
 async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
   const { source, destination, by, from, to } = move
   // An interrupted step continues after the switch.
-  if ((await guard.readGuard(from))?.state === 'moved') return next(state, 'place')
+  if ((await guard.readGuard(from))?.state === 'moved') return toStep(state, 'place')
   await guard.closeDestination(to)
   const start = Date.now()
   await guard.setReadOnly(from, start)
@@ -232,13 +232,13 @@ async function switchOver(move: Move, state: MoveState): Promise<MoveState> {
     if (company && present?.state === 'read_only') {
       await guard.openDestination(to, company)
       if (await guard.closeSource(from, { source, destination, slot: present.slot, by })) {
-        return { ...next(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
+        return { ...toStep(state, 'place'), refusedMs: state.refusedMs + Date.now() - start }
       }
       // Something else allowed writes again: the destination must not act as the company's database.
       await guard.closeDestination(to)
     }
     const failed = fail(state, 'writes would be refused for too long')
-    return { ...next(failed, 'follow'), round: 1, refusedMs: state.refusedMs + Date.now() - start }
+    return { ...toStep(failed, 'follow'), round: 1, refusedMs: state.refusedMs + Date.now() - start }
   } finally {
     // This changes nothing once the old database is closed.
     await guard.setReadOnly(from, null)

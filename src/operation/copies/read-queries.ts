@@ -4,13 +4,13 @@ import { columnsOf, named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { CONTENT, DIRECTORY_TABLES, type Key, type Row, type TablePlan, UNITS } from './tables.ts'
 
-// The reader of all copies: a page of a table by key, the parts of its rows, and what has changed since.
+// The reader of all copies: a page of a table by key, the children of its rows, and what has changed since.
 
 /** Limits the rows of a page. It ends with the row by which its texts have so many bytes. */
 export const PAGE_ROWS = 500
 const PAGE_BYTES = 1_000_000
 
-const list = (parts: readonly SQL[]) => sql.join([...parts], sql`, `)
+const list = (elements: readonly SQL[]) => sql.join([...elements], sql`, `)
 
 /** The columns that identify a row, at least one. */
 const keysOf = ({ key, idColumn = 'id' }: TablePlan) =>
@@ -35,13 +35,13 @@ export function isAmong(context: CompanyContext, plan: TablePlan, keys: readonly
     SELECT ${list(read)} FROM json_each(${JSON.stringify(keys)}) AS e)`
 }
 
-/** Selects the parts of rows. @param ids a query or list of the rows' ids */
-export function ofOwners(context: CompanyContext, { owner, ...part }: TablePlan, ids: SQL): SQL {
+/** Selects the children of rows. @param ids a query or list of the rows' ids */
+export function isChildOf(context: CompanyContext, { owner, ...child }: TablePlan, ids: SQL): SQL {
   if (!owner) return sql`0`
   const invoices = sql`SELECT id FROM invoices WHERE company_id = ${context.companyId} AND project_id IN (${ids})`
   // The plus leaves the company's index of objects aside: with it, each page of threads would walk all of them.
   const plus = sql.raw(owner === 'thread_id' ? '+' : '')
-  return sql`${plus}${ofCompany(context, part)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
+  return sql`${plus}${ofCompany(context, child)} AND ${named(owner)} IN (${owner === 'invoice_id' ? invoices : ids})`
 }
 
 function selectRows(plan: TablePlan, where: SQL) {
@@ -60,13 +60,13 @@ function weigh(plan: TablePlan): SQL {
   return sql.join([sql`300`, ...lengths], sql` + `)
 }
 
-/** Finds the key at which a page ends, with the rows' parts: null where no more follow. */
+/** Finds the key at which a page ends, with the rows' children: null where no more follow. */
 async function findEnd(context: CompanyContext, plan: TablePlan, where: SQL): Promise<Key | null> {
-  const { table, parts, pageRows = PAGE_ROWS } = plan
+  const { table, children, pageRows = PAGE_ROWS } = plan
   const keys = list(keysOf(plan))
-  const weights = parts.map((part) => {
-    const isPart = ofOwners(context, part, sql`${named(table)}.id`)
-    return sql`coalesce((SELECT sum(${weigh(part)}) FROM ${named(part.table)} WHERE ${isPart}), 0)`
+  const weights = children.map((child) => {
+    const isChild = isChildOf(context, child, sql`${named(table)}.id`)
+    return sql`coalesce((SELECT sum(${weigh(child)}) FROM ${named(child.table)} WHERE ${isChild}), 0)`
   })
   const bytes = sql.join([weigh(plan), ...weights], sql` + `)
   // The rows behind the page are not weighed, and their long texts not read.
@@ -80,20 +80,20 @@ async function findEnd(context: CompanyContext, plan: TablePlan, where: SQL): Pr
 }
 
 /**
- * Reads the rows after a key, in the order of keys, with their parts. One batch reads them all, so that each row is as
- * of the same moment as its parts. Without a key the company has at most one.
+ * Reads the rows after a key, in the order of keys, with their children. One batch reads them all, so that each row is
+ * as of the same moment as its children. Without a key the company has at most one.
  *
  * @param where includes the company
- * @returns the page's rows, these by table with their parts, and the key after which the next page begins; null at the end
+ * @returns the page's rows, these by table with their children, and the key after which the next page begins; null at the end
  */
 export async function readPage(context: CompanyContext, plan: TablePlan, after: Key | null, where?: SQL) {
   const isNext = narrow(plan, where ?? ofCompany(context, plan), '>', after)
   const next = await findEnd(context, plan, isNext)
   const isOnPage = narrow(plan, isNext, '<=', next)
   const ids = sql`SELECT id FROM ${named(plan.table)} WHERE ${isOnPage}`
-  const selects = plan.parts.map((part) => selectRows(part, ofOwners(context, part, ids)))
+  const selects = plan.children.map((child) => selectRows(child, isChildOf(context, child, ids)))
   const read = await databaseOf(context, plan.table).read([selectRows(plan, isOnPage), ...selects])
-  const tables = [plan, ...plan.parts].map((each, index) => ({ plan: each, rows: read[index] ?? [] }))
+  const tables = [plan, ...plan.children].map((each, index) => ({ plan: each, rows: read[index] ?? [] }))
   return { rows: read[0], tables, next }
 }
 

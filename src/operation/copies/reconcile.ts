@@ -47,7 +47,7 @@ export interface ReconcileContext extends PlacedContext {
  *
  * @param run names the recovery; another name starts again
  */
-export async function recoverFor(context: ReconcileContext, kv: SyncKvStorage, run: string, ms: number) {
+export async function continueRecovery(context: ReconcileContext, kv: SyncKvStorage, run: string, ms: number) {
   const endMs = Date.now() + ms
   const stored = kv.get<{ run: string; reconciliation: Reconciliation }>('recovery')
   let reconciliation = stored?.run === run ? stored.reconciliation : beginReconciliation(null)
@@ -69,7 +69,7 @@ export function beginReconciliation(company: Row | null): Reconciliation {
 export async function stepReconciliation(context: ReconcileContext, state: Reconciliation): Promise<Reconciliation> {
   const [phase, ...left] = state.left
   /** Goes on with a listing's next page, or with the next step. */
-  const turn = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
+  const toPage = (cursor: string | null) => ({ ...state, cursor, left: cursor === null ? left : state.left })
   switch (phase) {
     case 'known': {
       const { [context.companyId]: known = {} } = (await readKnownSequences(context.bucket)).known
@@ -81,7 +81,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
       const { delimitedPrefixes, next } = await listPage(context.files, { prefix, delimiter: '/' }, state.cursor)
       const ids = delimitedPrefixes.map((folder) => Number(folder.slice(prefix.length, -1)))
       const last_order_id = Math.max(0, ...ids.filter(Number.isSafeInteger))
-      return { ...turn(next), sequences: highest(state.sequences, { last_order_id }) }
+      return { ...toPage(next), sequences: highest(state.sequences, { last_order_id }) }
     }
     case 'mail': {
       const { objects, next } = await listPage(context.files, { prefix: `mail/${context.companyId}/` }, state.cursor)
@@ -89,7 +89,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
       const replaced = { state: 'replaced', remove_at: Date.now() + REPLACED_MS }
       const found = objects.map(({ key, size }) => ({ ...parseObjectKey(key), bytes: size, ...replaced }))
       await restoreRows(context, OBJECTS, found)
-      return turn(next)
+      return toPage(next)
     }
     case 'accounting': {
       const number = context.findLastNumber(state.sequences.last_invoice_number + NUMBER_SPAN)
@@ -100,7 +100,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
       return { ...state, left, accounting: 'read', sequences: highest(state.sequences, { last_invoice_number: found }) }
     }
     case 'tokens':
-      return turn((await revokeAgain(context, state.cursor)).cursor)
+      return toPage((await revokeAgain(context, state.cursor)).cursor)
     case 'raise': {
       if (!(await removeChanges(context))) return state
       const sequences = { ...state.sequences, last_change: state.sequences.last_change + FEED_MARGIN }

@@ -34,7 +34,7 @@ export const RESTORE = 'restore'
 /** A call that completed a restore may be repeated for some time, as its response may be lost. */
 const REPEATED_MS = 3_600_000
 /** No backup runs between steps of a move or restore, which would wait for it. After this time without one it is left. */
-export const LEFT_MS = 600_000
+export const ABANDONED_MS = 600_000
 
 /**
  * Restores an empty company to the newest backup begun before a time. Each call does some steps and is repeated until
@@ -43,7 +43,7 @@ export const LEFT_MS = 600_000
  * @throws ApiError 404 without such a backup; 409 for a company with data, a backup that cannot be read, and while a
  *   restore from another time is not done
  */
-export async function restoreFor(
+export async function continueRestore(
   context: ReconcileContext,
   kv: SyncKvStorage,
   by: Administrator,
@@ -117,9 +117,9 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
 export function isRestoring(kv: SyncKvStorage): boolean {
   const state = kv.get<RestoreState>(RESTORE)
   if (!state || state.step === 'done') return false
-  const isLeft = !state.isChecked && Date.now() - state.at >= LEFT_MS
-  if (isLeft) kv.delete(RESTORE)
-  return !isLeft
+  const isAbandoned = !state.isChecked && Date.now() - state.at >= ABANDONED_MS
+  if (isAbandoned) kv.delete(RESTORE)
+  return !isAbandoned
 }
 
 /**

@@ -87,7 +87,7 @@ export async function writeManifest({ bucket }: Store, facts: Manifest): Promise
   await inTime(bucket.put(manifestKey(facts.company_id, facts.at), text))
 }
 
-/** Bounds the text of a part. A written one has at most about 20 MB, with a last row of escapes: see {@link openParts}. */
+/** Bounds the text of a part. A written one has at most about 20 MB, with a last row of escapes: see {@link openPartWriter}. */
 const MAX_TEXT_BYTES = 32_000_000
 
 /** Reads the rows of a part. @throws BackupError when it is missing or does not match its manifest */
@@ -110,7 +110,7 @@ async function readObject(bucket: R2Bucket, key: string): Promise<Buffer> {
 const PART_CHARACTERS = 3_000_000
 
 /** Gathers lines of several pages, and writes them as the next parts of a backup. */
-export function openParts({ bucket, companyId }: Store, backup: { at: string; parts: number }) {
+export function openPartWriter({ bucket, companyId }: Store, backup: { at: string; parts: number }) {
   const folder = `${prefixOf(companyId, 'parts')}${backup.at}/`
   const written: Part[] = []
   let number = backup.parts
@@ -147,7 +147,7 @@ export function openParts({ bucket, companyId }: Store, backup: { at: string; pa
   }
 }
 
-export type Parts = ReturnType<typeof openParts>
+export type PartWriter = ReturnType<typeof openPartWriter>
 
 const KEPT_MS = 35 * 86_400_000
 

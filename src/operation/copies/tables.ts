@@ -21,8 +21,8 @@ export interface TablePlan {
   /** The feed names every changed row, and none is ever deleted. */
   isInFeed?: true
   /** Tables whose rows belong to a row of this one, and are copied with it. */
-  parts: readonly TablePlan[]
-  /** For a part: the column that refers to its owner, or to its owner's invoice. */
+  children: readonly TablePlan[]
+  /** For a child: the column that refers to its owner, or to its owner's invoice. */
   owner?: 'project_id' | 'invoice_id' | 'thread_id'
   /**
    * SQL whose value differs after each change of a row: a move finds changed rows by it. All columns by default. Only
@@ -46,46 +46,49 @@ export interface TablePlan {
 /** Deliveries set these columns of a client, which does not count as its change. */
 const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as const
 
-const whole = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, parts: [] })
+const planOf = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, children: [] })
 
-const partOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => ({ ...whole(table, 'id'), owner })
+const childOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => ({
+  ...planOf(table, 'id'),
+  owner,
+})
 
 /**
  * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
  * referenced rows, which are never deleted, are read later.
  */
 export const TABLES: readonly TablePlan[] = [
-  whole('members', 'email'),
+  planOf('members', 'email'),
   // Token hashes are included, so that integrators keep their tokens.
-  { ...whole('api_tokens', 'id'), sharedId: 'kept' },
+  { ...planOf('api_tokens', 'id'), sharedId: 'kept' },
   // Values stay encrypted: a restore needs the same CREDENTIALS_KEY.
-  whole('integrations', 'kind'),
-  whole('order_statuses', 'id'),
-  whole('taxes', 'id'),
-  { ...whole('clients', 'id'), without: CUSTOMER, unique: 'external_id', isInFeed: true, stamp: 'version' },
+  planOf('integrations', 'kind'),
+  planOf('order_statuses', 'id'),
+  planOf('taxes', 'id'),
+  { ...planOf('clients', 'id'), without: CUSTOMER, unique: 'external_id', isInFeed: true, stamp: 'version' },
   {
-    ...whole('clients', 'id'),
+    ...planOf('clients', 'id'),
     name: 'client_customers',
     where: 'accounting_customer_id IS NOT NULL OR accounting_customer_linked = 1',
     columns: ['id', ...CUSTOMER],
   },
   {
-    ...whole('orders', 'id'),
+    ...planOf('orders', 'id'),
     unique: 'external_id',
     isInFeed: true,
     stamp: 'version',
-    parts: [
-      partOf('project_id', 'invoices'),
-      partOf('invoice_id', 'invoice_items'),
-      partOf('invoice_id', 'payments'),
-      partOf('project_id', 'artworks'),
+    children: [
+      childOf('project_id', 'invoices'),
+      childOf('invoice_id', 'invoice_items'),
+      childOf('invoice_id', 'payments'),
+      childOf('project_id', 'artworks'),
     ],
   },
-  whole('accounting_connections'),
-  whole('accounting_links', 'order_id'),
+  planOf('accounting_connections'),
+  planOf('accounting_links', 'order_id'),
   // Delivered events are a history of 7 days, which a backup omits.
   {
-    ...whole('accounting_outbox', 'id'),
+    ...planOf('accounting_outbox', 'id'),
     where: "state <> 'done'",
     without: ['source_id'],
     stamp: `json_array(operation, state, attempts, stale_attempts, next_attempt_at, request_id, octet_length(request_body),
@@ -93,55 +96,58 @@ export const TABLES: readonly TablePlan[] = [
     sourceId: 'source_id',
   },
   {
-    ...whole('email_threads', 'legacy_thread_id', 'account_email'),
+    ...planOf('email_threads', 'legacy_thread_id', 'account_email'),
     pageRows: 50,
     stamp: `json_array(revision, content_revision, deleted, last_synced_at, updated_at)`,
     // A recovery before the restore schedules the removal of objects whose threads it does not know.
-    parts: [
+    children: [
       {
-        ...partOf('thread_id', 'email_thread_objects'),
+        ...childOf('thread_id', 'email_thread_objects'),
         where: 'thread_id IS NOT NULL',
         replaced: "state = 'replaced'",
       },
     ],
   },
-  { ...whole('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
-  { ...whole('catalog_items', 'id'), stamp: 'version' },
-  whole('webhook_endpoints', 'id'),
-  whole('imports', 'hash'),
-  { ...whole('audit_log', 'id'), isAppended: true },
-  { ...whole('admin_log', 'id'), isAppended: true, sharedId: 'new' },
+  { ...planOf('thread_contexts', 'thread_id'), stamp: 'json_array(version, updated_at)' },
+  { ...planOf('catalog_items', 'id'), stamp: 'version' },
+  planOf('webhook_endpoints', 'id'),
+  planOf('imports', 'hash'),
+  { ...planOf('audit_log', 'id'), isAppended: true },
+  { ...planOf('admin_log', 'id'), isAppended: true, sharedId: 'new' },
 ]
 
-/** Tables of a backup with those of parts, in the order of restoring. */
-export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...plan.parts])
+/** Tables of a backup with their children, in the order of restoring. */
+export const UNITS: readonly TablePlan[] = TABLES.flatMap((plan) => [plan, ...plan.children])
 
 export const DIRECTORY_TABLES: readonly string[] = ['members', 'api_tokens', 'admin_log']
 
 /** The objects of mail content in R2, also those that no thread names. */
-export const OBJECTS: TablePlan = { ...whole('email_thread_objects', 'id'), unique: 'thread_id' }
+export const OBJECTS: TablePlan = { ...planOf('email_thread_objects', 'id'), unique: 'thread_id' }
 
 /** Tables that a move copies and a backup does not, or not all rows of them. */
 export const ONLY_MOVED: readonly TablePlan[] = [
   OBJECTS,
   // They refer to the feed.
   {
-    ...whole('webhook_deliveries', 'endpoint_id', 'type', 'entity_id', 'sequence'),
+    ...planOf('webhook_deliveries', 'endpoint_id', 'type', 'entity_id', 'sequence'),
     stamp: 'json_array(attempts, first_attempt_at, next_attempt_at, octet_length(last_error))',
   },
   // Results of requests whose effects a restore may lose.
   {
-    ...whole('idempotency_keys', 'token_id', 'key', 'position'),
+    ...planOf('idempotency_keys', 'token_id', 'key', 'position'),
     stamp: 'json_array(created_at, fingerprint, text_bytes)',
   },
   // After a restore the feed begins again, so that every reader copies the lists again.
-  { ...whole('changes', 'sequence'), isAppended: true },
+  { ...planOf('changes', 'sequence'), isAppended: true },
 ]
 
 /** Tables of a move, referenced tables first. */
 export const MOVED: readonly TablePlan[] = [
   ...TABLES.filter(({ table }) => !DIRECTORY_TABLES.includes(table)).map((plan) => {
-    return { ...plan, parts: plan.parts.filter((part) => ONLY_MOVED.every(({ table }) => table !== part.table)) }
+    return {
+      ...plan,
+      children: plan.children.filter((child) => ONLY_MOVED.every(({ table }) => table !== child.table)),
+    }
   }),
   ...ONLY_MOVED,
 ]
@@ -151,7 +157,7 @@ export const TABLE_NAMES = [...UNITS, ...ONLY_MOVED].map(({ name }) => name).joi
 
 /** Tables from which a company's rows are removed, referring tables first, with what names a row. */
 export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
-  ...MOVED.flatMap((plan) => (plan.columns ? [] : [plan, ...plan.parts])).toReversed(),
+  ...MOVED.flatMap((plan) => (plan.columns ? [] : [plan, ...plan.children])).toReversed(),
   { table: 'thread_context_links', key: ['entity', 'entity_id', 'thread_id'] },
 ]
 

@@ -6,7 +6,7 @@ import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY } from '../../kernel/db/placement.ts'
 import { changes, companies } from '../../kernel/db/schema.ts'
 import { bytesOf, splitBySize } from './chunks.ts'
-import { databaseOf, isAmong, ofOwners } from './read-queries.ts'
+import { databaseOf, isAmong, isChildOf } from './read-queries.ts'
 import { FULL_TEXT, type Key, REMOVED, type Row, type Sequences, type TablePlan } from './tables.ts'
 
 // The writers of rows: `restoreRows` for a restore, `putPage` for a move. A seed has its own values: `seed/queries.ts`.
@@ -116,16 +116,16 @@ export const atDestination = (plan: TablePlan): TablePlan =>
   plan.sourceId ? { ...plan, idColumn: plan.sourceId } : plan
 
 /**
- * Writes rows and their parts into the destination of a move, as one transaction: they replace any with the same keys.
- * Absent lines and payments are removed, since requests delete them; other parts are only flagged.
+ * Writes rows and their children into the destination of a move, as one transaction: they replace any with the same keys.
+ * Absent lines and payments are removed, since requests delete them; other children are only flagged.
  */
 export async function putPage(context: CompanyContext, tables: readonly { plan: TablePlan; rows: readonly Row[] }[]) {
   const { companyId } = context
   const statements = tables.flatMap(({ plan: table, rows }) => {
     const plan = atDestination(table)
     const ids = sql`SELECT value FROM json_each(${JSON.stringify(rows.map(({ id }) => id))})`
-    const removed = plan.parts.filter(({ owner }) => owner === 'invoice_id')
-    const removals = removed.map((part) => orm.delete(tableOf(part.table)).where(ofOwners(context, part, ids)))
+    const removed = plan.children.filter(({ owner }) => owner === 'invoice_id')
+    const removals = removed.map((child) => orm.delete(tableOf(child.table)).where(isChildOf(context, child, ids)))
     const puts = splitRows(rows).flatMap((chunk) => {
       const { values, insert } = insertion(companyId, plan, chunk)
       const put = insert(sql`true`).onConflictDoUpdate(replacement(plan, values))

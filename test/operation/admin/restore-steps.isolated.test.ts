@@ -8,7 +8,7 @@ import {
   type ReconcileContext,
   stepReconciliation,
 } from '../../../src/operation/copies/reconcile.ts'
-import { RESTORE, restoreFor } from '../../../src/operation/copies/restore.ts'
+import { continueRestore, RESTORE } from '../../../src/operation/copies/restore.ts'
 import { noise } from '../../resources/mail/support.ts'
 import { adminCall, operatorOf } from '../../support/admin.ts'
 import { call, type Home, type mintCompany, mintToken, sql, sqlIn } from '../../support/app.ts'
@@ -51,7 +51,7 @@ async function emptySinceBackup(home: Home = 'DB', fill: (send: Call) => Promise
   const step = async (others: Partial<ReconcileContext> = {}, ms = 0, until = '2099-01-01') => {
     const buckets = { bucket: env.BACKUPS, cache: env.CACHE, files: env.FILES }
     const context = { ...(await openCompany(env, id)), ...buckets, findLastNumber: async () => 'none' as const }
-    return restoreFor({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
+    return continueRestore({ ...context, ...others }, kv, operatorOf(id), Date.parse(until), ms)
   }
   /** Goes on to the end. @param ms how long a call goes on; with 0 it does one step */
   const finish = async (ms = 60_000) => {

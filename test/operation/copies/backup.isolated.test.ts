@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { type Database, openDatabase } from '../../../src/kernel/db/client.ts'
 import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { type BackupState, beginBackup, endBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
-import { type Manifest, openParts, readPart } from '../../../src/operation/copies/store.ts'
+import { type Manifest, openPartWriter, readPart } from '../../../src/operation/copies/store.ts'
 import { TABLES } from '../../../src/operation/copies/tables.ts'
 import { adminCall } from '../../support/admin.ts'
 import { call, mintCompany, mintToken, sql, sqlIn, type TestCompany } from '../../support/app.ts'
@@ -30,7 +30,7 @@ describe.each(HOMES)('a backup of a company in %s', (home) => {
   async function backUpWith(id: number, db: Database, beforePage: (table: string, isFirst: boolean) => unknown) {
     const context = { companyId: id, db, directory: openDatabase(env.DB), bucket: env.BACKUPS }
     const begun = beginBackup(Date.now())
-    const writer = openParts(context, begun)
+    const writer = openPartWriter(context, begun)
     for (let state: BackupState = begun; state.table >= 0; ) {
       await beforePage(TABLES[state.table]?.name ?? '', state.after === null)
       state = await stepBackup(context, state, writer)

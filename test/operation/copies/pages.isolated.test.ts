@@ -5,7 +5,7 @@ import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { type BackupState, beginBackup, stepBackup } from '../../../src/operation/copies/backup.ts'
 import { exportPage } from '../../../src/operation/copies/export.ts'
 import { readPage } from '../../../src/operation/copies/read-queries.ts'
-import { type Manifest, openParts } from '../../../src/operation/copies/store.ts'
+import { type Manifest, openPartWriter } from '../../../src/operation/copies/store.ts'
 import { type Key, MOVED, TABLES } from '../../../src/operation/copies/tables.ts'
 import { operatorOf } from '../../support/admin.ts'
 import { mintCompany, sql } from '../../support/app.ts'
@@ -185,7 +185,7 @@ describe('a page of orders ends by the bytes of all their parts', () => {
       let rows = 0
       for (let state: BackupState = { ...begun, table }; state.table === table; ) {
         take()
-        state = await stepBackup(context, state, openParts(context, begun))
+        state = await stepBackup(context, state, openPartWriter(context, begun))
         const used = take()
         rows += used.rows
         expect(used.batches).toBeLessThan(16)

@@ -4,7 +4,7 @@ import { expect } from 'vitest'
 import type { Env } from '../../../src/env.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
 import { accepted } from '../../../src/kernel/http/errors.ts'
-import { backUpFor } from '../../../src/operation/copies/backup.ts'
+import { continueBackup } from '../../../src/operation/copies/backup.ts'
 import { sweepBackups } from '../../../src/operation/copies/company-backup.ts'
 import type { Manifest } from '../../../src/operation/copies/store.ts'
 import {
@@ -44,7 +44,7 @@ export async function backUp(companyId: number, bindings: Partial<Env> = {}): Pr
 export async function backUpInParts(companyId: number, bucket = env.BACKUPS): Promise<void> {
   const context = { companyId, bucket, db: openDatabase(env[homeOf(companyId)]), directory: openDatabase(env.DB) }
   await runInDurableObject(objectOf(companyId), async (_, { storage }) => {
-    while (!(await backUpFor(context, storage.kv, 0)));
+    while (!(await continueBackup(context, storage.kv, 0)));
   })
 }
 

@@ -1,6 +1,12 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
-import { BackupError, listBackups, openParts, readManifest, readPart } from '../../../src/operation/copies/store.ts'
+import {
+  BackupError,
+  listBackups,
+  openPartWriter,
+  readManifest,
+  readPart,
+} from '../../../src/operation/copies/store.ts'
 import {
   DIRECTORY_TABLES,
   FULL_TEXT,
@@ -21,7 +27,7 @@ const NOT_COPIED = {
   moves: 'Of a move under way.',
 }
 
-const withParts = MOVED.flatMap((plan) => [plan, ...plan.parts])
+const withParts = MOVED.flatMap((plan) => [plan, ...plan.children])
 const ofMoves = ['companies', 'moves', 'company_guards']
 
 it.each([
@@ -53,7 +59,7 @@ describe('the files of a backup', () => {
 
   it('can be read where JSON escapes every character of them', async () => {
     const store = storeOf(900_003)
-    const writer = openParts(store, { at, parts: 0 })
+    const writer = openPartWriter(store, { at, parts: 0 })
     const rows = [{ id: 2, note: 'a\n"b"\u0000 \ud83d\ude00', amount_cents: null }]
     rows.push(...new Array(60).fill({ note: '\u0001'.repeat(100_000) }))
     await writer.add('payments', rows)

@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { Env } from '../../../../src/env.ts'
 import { ApiError } from '../../../../src/kernel/http/errors.ts'
-import { moveFor } from '../../../../src/operation/copies/move.ts'
+import { continueMove } from '../../../../src/operation/copies/move.ts'
 import { FULL_TEXT } from '../../../../src/operation/copies/tables.ts'
 import { addMember, adminCall, operatorOf } from '../../../support/admin.ts'
 import { freshId, type Home, mintToken, request, send, sql, sqlIn } from '../../../support/app.ts'
@@ -48,7 +48,7 @@ async function move(
 }
 
 /** Does one step of a move. */
-const step = async (to: Home, bindings: Env = env) => (await moveFor(bindings, operatorOf(company.id), to, 0)).step
+const step = async (to: Home, bindings: Env = env) => (await continueMove(bindings, operatorOf(company.id), to, 0)).step
 
 /** Bindings that end a move at one call of a database. @param isCarriedOut whether only its response is lost */
 function dyingAt(failing: number, isCarriedOut: boolean): Env {
@@ -310,10 +310,10 @@ describe('a move', () => {
     for (const steps of [1, 30, 45, 60, 500]) {
       let count = 0
       while (count++ < steps) {
-        const result = await moveFor(env, operatorOf(company.id), 'DB_TWO', 0)
+        const result = await continueMove(env, operatorOf(company.id), 'DB_TWO', 0)
         if (result.step === 'remove') break
       }
-      const moved = moveFor(env, operatorOf(company.id), 'DB', 10_000)
+      const moved = continueMove(env, operatorOf(company.id), 'DB', 10_000)
       const back = await moved.catch((error: unknown) => error)
       if (back instanceof ApiError) {
         expect(back.message).toContain('The company has moved')

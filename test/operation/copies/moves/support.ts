@@ -1,6 +1,6 @@
 import { env } from 'cloudflare:workers'
 import type { Env } from '../../../../src/env.ts'
-import { moveFor } from '../../../../src/operation/copies/move.ts'
+import { continueMove } from '../../../../src/operation/copies/move.ts'
 import { adminCall, operatorOf } from '../../../support/admin.ts'
 import { type Home, send } from '../../../support/app.ts'
 import { noteSessions } from '../../../support/wrap-bindings.ts'
@@ -8,7 +8,7 @@ import { noteSessions } from '../../../support/wrap-bindings.ts'
 /** What each step of a move says, until it is done. */
 export async function* stepsOf(companyId: number, to: Home, bindings: Env = env, ms = 0) {
   for (let count = 0; count < 500; count++) {
-    const progress = await moveFor(bindings, operatorOf(companyId), to, ms)
+    const progress = await continueMove(bindings, operatorOf(companyId), to, ms)
     yield progress
     if (progress.done) return
   }
