@@ -1,4 +1,4 @@
-import type { Context, MiddlewareHandler } from 'hono'
+import type { Context, Next } from 'hono'
 import { TrieRouter } from 'hono/router/trie-router'
 import { Hono } from 'hono/tiny'
 import type { AppEnv } from './kernel/api/context.ts'
@@ -52,6 +52,10 @@ export function createApp(routes: readonly Route[], administration: readonly Rou
   return app
 }
 
+export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
+
+export const app = createApp(routes, adminRoutes)
+
 type Respond = (c: Context<AppEnv>) => Promise<Response>
 
 /** Serves a path that needs no token and takes no query. */
@@ -66,14 +70,14 @@ function serveOpen(app: Hono<AppEnv>, path: string, operation: string, respond: 
 
 /** Serves the reference page and its files through the Worker, so that they have its headers. */
 async function serveAsset(c: Context<AppEnv>): Promise<Response> {
-  const [, ofApi] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
+  const [, api] = /^\/(api\/v1|admin)(?:\/|$)/.exec(c.req.path) ?? []
   const mayBeAsset = ['GET', 'HEAD'].includes(c.req.method) && !/^\/(api|admin)(\/|$)/.test(c.req.path)
   const asset = mayBeAsset ? await fetchAsset(c) : null
   if (asset && asset.status !== 404) return asset
   // Callers forget the first part.
-  const hint = ofApi ? '' : 'paths of the API start with /api/v1, such as /api/v1/clients; '
-  const api = ofApi === 'admin' ? '/admin/v1' : '/api/v1'
-  const message = `Route not found: ${hint}${api}/openapi.json describes every route`
+  const hint = api ? '' : 'paths of the API start with /api/v1, such as /api/v1/clients; '
+  const base = api === 'admin' ? '/admin/v1' : '/api/v1'
+  const message = `Route not found: ${hint}${base}/openapi.json describes every route`
   return errorResponse(new ApiError('not_found', { message }), c.req.url)
 }
 
@@ -86,7 +90,7 @@ async function fetchAsset({ env, req }: Context<AppEnv>, url = req.url): Promise
 }
 
 /** Runs the request within the rules of every response: its id, its headers, its line in the log. */
-const serve: MiddlewareHandler<AppEnv> = async (c, next) => {
+async function serve(c: Context<AppEnv>, next: Next): Promise<void> {
   const receivedAt = Date.now()
   const use = startUse()
   c.set('receivedAt', receivedAt)
@@ -154,7 +158,7 @@ function respondToPreflight(c: Context<AppEnv>): Response | undefined {
 }
 
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
-const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
+async function openContext(c: Context<AppEnv>, next: Next): Promise<void> {
   const { env } = c
   const { url } = c.req
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
@@ -187,17 +191,13 @@ const openContext: MiddlewareHandler<AppEnv> = async (c, next) => {
   await next()
 }
 
-export const routes = [...account, ...clients, ...orders, ...changes, ...products, ...mail, ...files, ...batch]
-
-export const app = createApp(routes, adminRoutes)
-
 function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get('requestId')
   // The work goes on, and may still write.
   const isLate = thrown instanceof DeadlineError
   const refusal = isLate ? unavailable(10, { cause: thrown.message }) : thrown
   if (refusal instanceof ApiError) {
-    const error = afterWrites(refusal, c, isLate)
+    const error = withoutRetry(refusal, c, isLate)
     const { status } = ERRORS[error.kind]
     if (status >= 500) log(error.kind, { request_id: requestId, status, error: withCause(error) }, 'error')
     return errorResponse(error, c.req.url, c.get('operation'))
@@ -208,14 +208,14 @@ function toResponse(thrown: unknown, c: Context<AppEnv>): Response {
   return errorResponse(new ApiError('internal_error', { message }), c.req.url, c.get('operation'))
 }
 
-/** `Retry-After` promises that nothing changed, except by a PUT. If another method may have written, it is left out. */
-function afterWrites(error: ApiError, c: Context<AppEnv>, mayWrite: boolean): ApiError {
+/** Leaves `Retry-After` out where another method than PUT may have written: it promises that nothing changed. */
+function withoutRetry(error: ApiError, c: Context<AppEnv>, isLate: boolean): ApiError {
   const { rowsWritten, openWrites } = c.get('databaseUse')
   // Repeated, a conditional PUT would find its own change and get 412.
   const condition = c.req.header('if-match') ?? c.req.header('if-none-match')
   const isRepeatable = ['GET', 'HEAD'].includes(c.req.method) || (c.req.method === 'PUT' && condition === undefined)
-  const asks = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
-  if (!asks || isRepeatable || (rowsWritten + openWrites === 0 && !mayWrite)) return error
+  const asksForRetry = error.kind === 'rate_limited' || (error.kind === 'unavailable' && 'Retry-After' in error.headers)
+  if (!asksForRetry || isRepeatable || (rowsWritten + openWrites === 0 && !isLate)) return error
   const message =
     'The request may have been carried out, or a part of it: send it again with the Idempotency-Key that it had; without one, first read what was changed'
   return new ApiError('unavailable', { message, cause: withCause(error) })
