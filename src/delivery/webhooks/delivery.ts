@@ -95,35 +95,44 @@ export async function deliverChanges(delivery: Delivery, endMs: number): Promise
   }
 }
 
+type Round = NonNullable<Awaited<ReturnType<typeof loadRound>>>
+
 async function deliverRound(delivery: Delivery, endMs: number): Promise<number | null> {
   const startMs = Date.now()
   const loaded = await loadRound(delivery, delivery.endpointId, startMs)
   if (!loaded) return null
   const stopMs = endMs + Date.now() - startMs
-  const { endpoint, failing, due, feed } = loaded
-  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, endpoint, failing, [...due, ...feed], stopMs)
-  const isRead = stoppedAt === null && feed.length < ROUND_CHANGES
-  const last = stoppedAt === null ? feed.at(-1)?.sequence : stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
-  if (endpoint.replay_end === null) outcome.progress = { position: last ?? endpoint.position }
-  else if (isRead) outcome.progress = { replay_position: null, replay_end: null }
-  else outcome.progress = { replay_position: last ?? endpoint.replay_position }
+  const { endpoint, feed } = loaded
+  const { outcome, isPostponed, stoppedAt } = await deliverItems(delivery, loaded, stopMs)
+  const isAtEnd = stoppedAt === null && feed.length < ROUND_CHANGES
+  const readTo = findReadTo(feed, stoppedAt)
+  if (endpoint.replay_end === null) outcome.progress = { position: readTo ?? endpoint.position }
+  else if (isAtEnd) outcome.progress = { replay_position: null, replay_end: null }
+  else outcome.progress = { replay_position: readTo ?? endpoint.replay_position }
 
   const queue = await saveRound(delivery, endpoint, outcome, Date.now())
   if (outcome.disabledReason !== null) {
     log('webhook_disabled', { company_id: delivery.companyId, endpoint_id: endpoint.id })
   }
   if (isPostponed) return Date.now() + POSTPONE_MS
-  const hasMore = !isRead || endpoint.replay_end !== null
+  const hasMore = !isAtEnd || endpoint.replay_end !== null
   return hasMore && queue.failing < MAX_FAILING ? Date.now() : queue.nextAt
+}
+
+/** The last sequence read of the feed, behind the stored changes: none if the round has stopped at one of these. */
+function findReadTo(feed: Item[], stoppedAt: Item | null): number | undefined {
+  if (stoppedAt === null) return feed.at(-1)?.sequence
+  return stoppedAt.isStored ? undefined : stoppedAt.sequence - 1
 }
 
 const objectOf = ({ type, entity_id }: Item) => `${type}/${entity_id}`
 
 /** @returns the outcome to store, and the first change that was not considered; null if all were */
-async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: number, items: Item[], endMs: number) {
+async function deliverItems(delivery: Delivery, round: Round, endMs: number) {
+  const { endpoint, due, feed } = round
   const { initial_failures } = endpoint
   const outcome: Outcome = { done: [], kept: [], released: [], progress: {}, initial_failures, disabledReason: null }
-  let failing = failed
+  let { failing } = round
   let isPostponed = false
   /** Objects with an undelivered change, and those with a change in flight. */
   const blocked = new Set<string>()
@@ -133,17 +142,9 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     outcome.kept.push({ ...item, next_attempt_at, last_error })
   }
 
-  /** Makes one attempt and records its result. Never throws. */
-  async function send(item: Item & ChangeRow): Promise<void> {
-    const result = await attempt(delivery, endpoint, item).catch((error: unknown): Result => {
-      const isOutbound = error instanceof OutboundError
-      if (isOutbound && error.failure !== 'resolver') return { status: 'failed', error: error.message }
-      const { companyId: company_id, endpointId: endpoint_id } = delivery
-      log('webhooks_failed', { company_id, endpoint_id, error: nameOf(error) })
-      if (isOutbound) return { status: 'postponed', error: error.message }
-      if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
-      return { status: 'failed', error: 'an internal error' }
-    })
+  /** Makes one attempt and records its result. */
+  async function deliver(item: Item & ChangeRow): Promise<void> {
+    const result = await attempt(delivery, endpoint, item)
     if (result.status === 'delivered') {
       if (item.isStored) outcome.done.push(item)
       if (item.attempts > 0) failing -= 1
@@ -174,7 +175,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   }
 
   let stoppedAt: Item | null = null
-  for (const item of items) {
+  for (const item of [...due, ...feed]) {
     const object = objectOf(item)
     await flights.get(object)
     if (flights.size >= delivery.concurrency) await Promise.race(flights.values())
@@ -189,7 +190,7 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
     } else if (item.isBehind || blocked.has(object)) {
       if (!item.isStored) keep(item, null)
     } else {
-      const flight = send({ ...item, operation }).finally(() => flights.delete(object))
+      const flight = deliver({ ...item, operation }).finally(() => flights.delete(object))
       flights.set(object, flight)
     }
   }
@@ -198,8 +199,22 @@ async function deliverItems(delivery: Delivery, endpoint: EndpointRow, failed: n
   return { outcome, isPostponed, stoppedAt }
 }
 
-/** Sends a change once. @throws if the secret cannot be decrypted, or there is no response */
-async function attempt(
+/** Sends a change once. Never throws. */
+async function attempt(delivery: Delivery, endpoint: EndpointRow, change: ChangeRow): Promise<Result> {
+  try {
+    return await send(delivery, endpoint, change)
+  } catch (error) {
+    const isOutbound = error instanceof OutboundError
+    if (isOutbound && error.failure !== 'resolver') return { status: 'failed', error: error.message }
+    log('webhooks_failed', { company_id: delivery.companyId, endpoint_id: endpoint.id, error: nameOf(error) })
+    if (isOutbound) return { status: 'postponed', error: error.message }
+    if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
+    return { status: 'failed', error: 'an internal error' }
+  }
+}
+
+/** @throws if the secret cannot be decrypted, or there is no response */
+async function send(
   { companyId, credentialsKey, addresses, db, pace }: Delivery,
   { id: endpointId, url, secret }: EndpointRow,
   change: ChangeRow,
