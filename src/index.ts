@@ -1,10 +1,11 @@
 import { app } from './app.ts'
-import { AccountingDelivery, sweep } from './delivery/accounting/delivery.ts'
+import { AccountingDelivery, sweepAccounting } from './delivery/accounting/delivery.ts'
 import { sweepWebhooks, WebhookDelivery } from './delivery/webhooks/delivery.ts'
 import type { Env } from './env.ts'
 import { collectAdminEntries } from './kernel/db/audit.ts'
 import { forEachDatabase } from './kernel/db/placement.ts'
 import { requireSchema } from './kernel/db/refusals.ts'
+import { sweepRows } from './kernel/db/sweep.ts'
 import { CompanyLimiter, RateLimiter } from './kernel/gate/limiter.ts'
 import { CompanyBackup, sweepBackups } from './operation/copies/company-backup.ts'
 import { FailureCounter } from './operation/health/failures.ts'
@@ -36,7 +37,8 @@ export default {
       await outcomeOf(logGauges(env, scheduledTime)),
       await outcomeOf(sweepWebhooks(env, scheduledTime)),
       await outcomeOf(sweepBackups(env, scheduledTime)),
-      await outcomeOf(sweep(env, scheduledTime)),
+      await outcomeOf(sweepAccounting(env, scheduledTime)),
+      await outcomeOf(sweepRows(env, scheduledTime)),
       await outcomeOf(forEachDatabase(env, (_, name) => collectAdminEntries(env, name))),
       await outcomeOf(forEachDatabase(env, (db) => sweepMailContents(db, env.FILES, scheduledTime))),
     ]

@@ -1,10 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { sweep } from '../../src/delivery/accounting/delivery.ts'
+import { sweepAccounting } from '../../src/delivery/accounting/delivery.ts'
 import * as accounting from '../../src/delivery/accounting/queries.ts'
 import { sweepWebhooks } from '../../src/delivery/webhooks/delivery.ts'
 import * as webhooks from '../../src/delivery/webhooks/queries.ts'
 import type { Env } from '../../src/env.ts'
 import { openDatabase } from '../../src/kernel/db/client.ts'
+import { sweepRows } from '../../src/kernel/db/sweep.ts'
 import { sweepMailContents } from '../../src/resources/mail/content.ts'
 import { BUDGETS, defaultBudget } from '../kernel/db/budgets.ts'
 import { mintToken, request, send, sql } from './app.ts'
@@ -30,7 +31,8 @@ export async function runEverything(): Promise<void> {
   await deliverAccounting(company.id, quiet)
   await deliverWebhooks(company.id, quiet)
   await sweepWebhooks(quiet, NOW)
-  await sweep(quiet, NOW)
+  await sweepAccounting(quiet, NOW)
+  await sweepRows(quiet, NOW)
   await sweepMailContents(openDatabase(quiet.DB), quiet.FILES, NOW)
 }
 

@@ -4,7 +4,7 @@ import { CompanyObject, startObject } from '../../kernel/db/company-object.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { decryptCredentials, encryptCredentials } from '../../kernel/db/credentials.ts'
 import { forEachDatabase, openCompany } from '../../kernel/db/placement.ts'
-import { listDueCompanies, recountDaily, removalLimits, removeExpiredRows } from '../../kernel/db/sweep.ts'
+import { listDueCompanies } from '../../kernel/db/sweep.ts'
 import { log, nameOf } from '../../kernel/http/isolate.ts'
 import { addressPolicy } from '../../kernel/http/outbound.ts'
 import { AccountingAdapter, type Grant, getDefaultTokenUrl, settingsSchema, tokensSchema } from './adapter.ts'
@@ -154,16 +154,13 @@ async function findDue(context: CompanyContext, limit: number) {
   return { ...state, orderIds, at: orderIds.length > 0 ? Date.now() : nextAttemptAt }
 }
 
-/** Runs with the cron trigger: starts overdue deliveries and removes expired rows. */
-export async function sweep(env: Env, nowMs: number): Promise<void> {
+/** Runs with the cron trigger: starts overdue deliveries. */
+export async function sweepAccounting(env: Env, nowMs: number): Promise<void> {
   let started = 0
-  const limits = removalLimits()
   await forEachDatabase(env, async (db) => {
     const companyIds = await listDueCompanies(db, nowMs)
     await Promise.all(companyIds.map((companyId) => startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)))
     started += companyIds.length
-    await removeExpiredRows(db, nowMs, limits)
-    await recountDaily(db, nowMs)
   })
   log('sweep', { started })
 }

@@ -1,6 +1,7 @@
 import { type SQL, sql } from 'drizzle-orm'
+import type { Env } from '../../env.ts'
 import { type Database, openDatabase, orm, type Statements, startUse, statement } from './client.ts'
-import { isHere, isSettled } from './placement.ts'
+import { forEachDatabase, isHere, isSettled } from './placement.ts'
 import { storedBytes } from './refusals.ts'
 import { accountingOutbox, adminLog, apiTokens, auditLog, changes, idempotencyKeys, STORED_BYTES } from './schema.ts'
 
@@ -14,11 +15,20 @@ export const IDEMPOTENCY_TTL_MS = DAY_MS
 /** Rows that one statement removes while others wait. */
 const CHUNK_ROWS = 3_000
 
+/** Removes expired rows and recounts some companies. */
+export async function sweepRows(env: Env, nowMs: number): Promise<void> {
+  const limits = removalLimits()
+  await forEachDatabase(env, async (db) => {
+    await removeExpiredRows(db, nowMs, limits)
+    await recountDaily(db, nowMs)
+  })
+}
+
 /**
  * Limits the removals of one sweep over all databases. D1 allows 1,000 statements; 700 remove 300,000 rows of each table,
  * as many as 200 tokens write at their limit.
  */
-export const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_000 })
+const removalLimits = () => ({ statements: 700, endMs: Date.now() + 60_000 })
 
 /** Limits the companies that one sweep starts of a database: an invocation makes at most 1,000 calls. */
 const STARTED_AT_ONCE = 100

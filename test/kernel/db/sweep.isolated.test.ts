@@ -1,10 +1,9 @@
 import { createScheduledController } from 'cloudflare:test'
 import { env } from 'cloudflare:workers'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import { sweep } from '../../../src/delivery/accounting/delivery.ts'
 import worker from '../../../src/index.ts'
 import { openDatabase } from '../../../src/kernel/db/client.ts'
-import { listDueCompanies, listWebhookCompanies, removeExpiredRows } from '../../../src/kernel/db/sweep.ts'
+import { listDueCompanies, listWebhookCompanies, removeExpiredRows, sweepRows } from '../../../src/kernel/db/sweep.ts'
 import { mintCompany, sql, type TestCompany } from '../../support/app.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insert } from '../../support/rows.ts'
@@ -188,7 +187,7 @@ describe('the removal of old rows', () => {
     const run = async (during?: () => void) => {
       const databases = [endlessDatabase(during), endlessDatabase(during)] as const
       const [DB, DB_TWO] = databases.map(({ binding }) => binding)
-      await sweep(Object.assign({}, env, { DB, DB_TWO }), NOW)
+      await sweepRows(Object.assign({}, env, { DB, DB_TWO }), NOW)
       return databases.flatMap(({ statements }) => statements).length
     }
     expect(await run()).toBeLessThan(1_000)
@@ -200,7 +199,7 @@ describe('the removal of old rows', () => {
     const { id } = await mintCompany({ home: 'DB_TWO' })
     await addEntry(id)
     const bindings = Object.assign({}, env, { DB: endlessDatabase().binding })
-    for (let sweeps = 0; sweeps < 50 && (await entriesOf(id)).length > 0; sweeps++) await sweep(bindings, NOW)
+    for (let sweeps = 0; sweeps < 50 && (await entriesOf(id)).length > 0; sweeps++) await sweepRows(bindings, NOW)
     expect(await entriesOf(id)).toEqual([])
   })
 

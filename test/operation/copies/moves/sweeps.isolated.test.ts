@@ -1,10 +1,11 @@
 import { env } from 'cloudflare:workers'
 import { beforeEach, describe, expect, it } from 'vitest'
-import { sweep } from '../../../../src/delivery/accounting/delivery.ts'
+import { sweepAccounting } from '../../../../src/delivery/accounting/delivery.ts'
 import { sweepWebhooks } from '../../../../src/delivery/webhooks/delivery.ts'
 import type { Env } from '../../../../src/env.ts'
 import { collectAdminEntries } from '../../../../src/kernel/db/audit.ts'
 import { forEachDatabase } from '../../../../src/kernel/db/placement.ts'
+import { sweepRows } from '../../../../src/kernel/db/sweep.ts'
 import { sweepBackups } from '../../../../src/operation/copies/company-backup.ts'
 import { sweepMailContents } from '../../../../src/resources/mail/content.ts'
 import { adminCall, adminCallWith } from '../../../support/admin.ts'
@@ -87,7 +88,7 @@ async function sweepAll(bindings: Env = env) {
   const now = Date.now()
   const sweepMail = (env: Env, at: number) => forEachDatabase(env, (each) => sweepMailContents(each, env.FILES, at))
   const collect = (env: Env) => forEachDatabase(env, (_, name) => collectAdminEntries(env, name))
-  for (const work of [sweepMail, sweep, sweepWebhooks, sweepBackups, collect]) {
+  for (const work of [sweepMail, sweepAccounting, sweepRows, sweepWebhooks, sweepBackups, collect]) {
     await work(watched, now).catch(() => failures.push(work.name))
   }
   return { started, failures }
