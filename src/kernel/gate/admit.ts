@@ -9,7 +9,7 @@ import type { Admitted } from './limiter.ts'
 import { crowded, describeLimits, fairShare, POLICY, rateLimited, refusalOf, semaphoreOf } from './limits.ts'
 import { tighten } from './read-after-write.ts'
 import { type TokenContext, TokenState } from './token-state.ts'
-import { blockNetwork, delayLookup, hashToken, isWithinLimit } from './tokens.ts'
+import { blockNetwork, delayLookup, hashToken, isWithinLimit, type Token } from './tokens.ts'
 
 export interface GateEnv {
   Bindings: Env
@@ -91,18 +91,13 @@ const FAILED_BATCH_MS = 1_000
 /** The least network time from this isolate to the primary of each database, which a failed batch is not charged. */
 const leastNetworkMs = new LruCache<string, number>({ maxWeight: 100 })
 
-export type RequestUsage = ReturnType<typeof openUsage>
-
-/** An admitted request's use of its token's limits and of its company's database. */
-function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
-  const { token } = admitted
-  const { companyId, database } = token
+/** Runs the batches of an admitted request in their company's turn, and charges their time to its token. */
+function openMeter(c: TokenContext, state: TokenState, { companyId, database }: Token, isWrite: boolean) {
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   let announcedAt = Date.now()
-  let bookmark: () => string | null = () => null
-  let hasEnded = false
+  let hasResponded = false
 
-  /** Runs a batch once the company's earlier ones leave room for it, and charges its time. @throws ApiError 429 */
+  /** Runs a batch once the company's earlier ones leave room for it. @throws ApiError 429 */
   async function run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
     if (isWrite && Date.now() >= announcedAt + ANNOUNCED_MS) {
       announcedAt = Date.now()
@@ -121,24 +116,40 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
     // Most batches start at once, before whatever the request does beside them.
     if (permit.startedAt === 0) await batches.wait(permit)
     const startedAt = Date.now()
-    const end = (databaseMs: number) => {
+    const charge = (databaseMs: number) => {
       batches.release(permit, databaseMs)
       state.charge(databaseMs)
-      if (hasEnded && state.isReportDue()) waitUntil(state.report(c))
+      if (hasResponded && state.isReportDue()) waitUntil(state.report(c))
     }
     try {
       const result = await batch()
       const networkMs = Math.max(0, Date.now() - startedAt - result.durationMs)
-      const least = Math.min(networkMs, leastNetworkMs.get(database) ?? networkMs)
-      if (result.isPrimary !== false) leastNetworkMs.set(database, least)
-      end(result.durationMs)
+      const leastMs = Math.min(networkMs, leastNetworkMs.get(database) ?? networkMs)
+      if (result.isPrimary !== false) leastNetworkMs.set(database, leastMs)
+      charge(result.durationMs)
       return result
     } catch (error) {
       const workMs = Date.now() - startedAt - (leastNetworkMs.get(database) ?? 0)
-      end(Math.min(Math.max(0, workMs), FAILED_BATCH_MS))
+      charge(Math.min(Math.max(0, workMs), FAILED_BATCH_MS))
       throw error
     }
   }
+
+  /** From now on a charge is reported at once: no response does it. */
+  function end(): void {
+    hasResponded = true
+  }
+  return { run, end }
+}
+
+export type RequestUsage = ReturnType<typeof openUsage>
+
+/** An admitted request's use of its token's limits and of its company's database. */
+function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWrite: boolean) {
+  const { token } = admitted
+  const { companyId, database } = token
+  const meter = openMeter(c, state, token, isWrite)
+  let bookmark: () => string | null = () => null
 
   return {
     token,
@@ -159,7 +170,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       const db = databaseFor(c.env, token, {
         slot: token.companySlot,
         bookmark: constraint === 'primary' ? undefined : constraint,
-        meter: { run },
+        meter,
         use: c.get('databaseUse'),
         onMoved: () => state.forget(c),
         mustExist: database !== DIRECTORY,
@@ -183,7 +194,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
 
     /** Reports the write and the usage of a request with this status; later charges are reported at once. */
     end(status: number): void {
-      hasEnded = true
+      meter.end()
       const { receipt } = admitted
       const isFailed = status >= 500
       const version = parseBookmark(bookmark())
@@ -192,7 +203,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
       // A write that failed may still commit: it stays unsettled.
       const isSettled = receipt && !isFailed && (isWrite || version)
       const seen = isSettled ? { database, bookmark: null, ...version, ...receipt } : undefined
-      if (seen || state.isReportDue()) waitUntil(state.report(c, seen && { seen }))
+      if (seen || state.isReportDue()) c.executionCtx.waitUntil(state.report(c, seen && { seen }))
     },
   }
 }
