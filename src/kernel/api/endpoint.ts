@@ -34,21 +34,6 @@ export type Handler<C extends Contract> = (
 export function route<C extends Contract>(contract: C, handle: Handler<C>): Route {
   const readInput = inputReader(contract)
 
-  async function run(c: Context<AppEnv>, context: RequestContext, lease: Lease): Promise<Response> {
-    if (context.ifMatch !== null) refuseCondition(contract, 'If-Match')
-    if (context.ifNoneMatch !== null) refuseCondition(contract, 'If-None-Match')
-    const { input, bodyHash } = await readInput(c, lease)
-    if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
-    // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
-    context.now = Date.now()
-    const work = () => withDeadline(handle(input, context, lease), BUDGET_MS.handler)
-    const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
-    const response = result instanceof Response ? result : toJson(c, contract, result)
-    if (context.nextCursor) response.headers.set('Link', linkNext(context.url, context.nextCursor))
-    if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
-    return response
-  }
-
   async function respond(c: Context<AppEnv>): Promise<Response> {
     c.set('operation', contract.operationId)
     const context = c.get('context')
@@ -63,6 +48,21 @@ export function route<C extends Contract>(contract: C, handle: Handler<C>): Rout
     } finally {
       if (isHead || !lease.isStreaming) lease.release()
     }
+  }
+
+  async function run(c: Context<AppEnv>, context: RequestContext, lease: Lease): Promise<Response> {
+    if (context.ifMatch !== null) refuseCondition(contract, 'If-Match')
+    if (context.ifNoneMatch !== null) refuseCondition(contract, 'If-None-Match')
+    const { input, bodyHash } = await readInput(c, lease)
+    if (contract.countRequests) await c.get('usage').take(contract.countRequests(input.body))
+    // Dated at its receipt, a change with a slow body would be older than what callers have read by then.
+    context.now = Date.now()
+    const work = () => withDeadline(handle(input, context, lease), BUDGET_MS.handler)
+    const result = await (takesKey(contract) ? runOnce(c, context, bodyHash, work) : work())
+    const response = result instanceof Response ? result : toJson(c, contract, result)
+    if (context.nextCursor) response.headers.set('Link', linkNext(context.url, context.nextCursor))
+    if (contract.hasEtag && !contract.hasVersion) weakenEtag(response.headers, c.req.header('accept-encoding'))
+    return response
   }
   return { contract, handlers: [respond] }
 }

@@ -118,7 +118,7 @@ export async function runWrites<T, C extends WriteContext>(
     const refused: Ran<T>[] = []
     for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
       if (done.has(position) || !needs.every((each) => done.has(each))) continue
-      const item = { position, weight, build: (ownContext: C) => build(ownContext, outcomeOf) }
+      const item = { position, weight, build: (batchContext: C) => build(batchContext, outcomeOf) }
       const built = attempt(() => item.build(context))
       if ('error' in built) refused.push({ position, at: 0, ...built })
       else ready.push(item)
@@ -156,10 +156,10 @@ async function runAll<T, C extends WriteContext>(
 ): Promise<Ran<T>[]> {
   const [first] = items
   if (!first) return []
-  const runHalves = async (halvesKey: Idempotency | null) => {
+  const runHalves = async (openKey: Idempotency | null) => {
     const half = Math.ceil(items.length / 2)
-    const before = await runAll(context, items.slice(0, half), nextTime, halvesKey)
-    return [...before, ...(await runAll(context, items.slice(half), nextTime, halvesKey))]
+    const before = await runAll(context, items.slice(0, half), nextTime, openKey)
+    return [...before, ...(await runAll(context, items.slice(half), nextTime, openKey))]
   }
   const isHeavy = items.reduce((sum, { weight }) => sum + weight, 0) > WEIGHT_MAX
   if (items.length > 1 && isHeavy) return runHalves(key)
@@ -172,18 +172,7 @@ async function runAll<T, C extends WriteContext>(
     const stored = key ? await findStored(context, key) : new Map<number, Stored>()
     if (key && (stored.size > 0 || KEY_TAKEN.test(databaseMessage(error)))) {
       const open = items.filter(({ position }) => !stored.has(position))
-      const repeated = items.flatMap(({ position, build }) => {
-        const found = stored.get(position)
-        if (!found) return []
-        const read = attempt(() => build(context).read(found.result))
-        // Where the database lost the response, these are its own results, with its time. Results of another request that
-        // began in the same millisecond look the same.
-        return [{ position, at: found.created_at, isRepeated: found.created_at !== at, ...read }]
-      })
-      // The earlier request may have ended before it started them.
-      if (items.some(({ build }) => build(context).statements.event)) context.deliverAccounting()
-      context.announceChange()
-      return [...repeated, ...(await runAll(context, open, nextTime))]
+      return [...replay(context, items, stored, at), ...(await runAll(context, open, nextTime))]
     }
     if (items.length === 1 && first.refused) return runAll(context, [{ ...first, refused: undefined }], nextTime)
     if (items.length === 1) return [{ position: first.position, at: 0, error: refusal }]
@@ -191,6 +180,26 @@ async function runAll<T, C extends WriteContext>(
     const marked = failure ? await markRefused(context, items, failure) : null
     return marked ? runAll(context, marked, nextTime) : runHalves(null)
   }
+}
+
+/** Reads the stored results of writes, and starts what follows them: the earlier request may have ended before it did. */
+function replay<T, C extends WriteContext>(
+  context: C,
+  items: ReadyWrite<T, C>[],
+  stored: Map<number, Stored>,
+  at: number,
+): Ran<T>[] {
+  const repeated = items.flatMap(({ position, build }) => {
+    const found = stored.get(position)
+    if (!found) return []
+    const read = attempt(() => build(context).read(found.result))
+    // Where the database lost the response, these are its own results, with its time. Results of another request that
+    // began in the same millisecond look the same.
+    return [{ position, at: found.created_at, isRepeated: found.created_at !== at, ...read }]
+  })
+  if (items.some(({ build }) => build(context).statements.event)) context.deliverAccounting()
+  context.announceChange()
+  return repeated
 }
 
 /** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
@@ -226,9 +235,9 @@ async function runTogether<T, C extends WriteContext>(
   const named = writes.flatMap(({ statements }, index) =>
     Object.entries(statements).flatMap(([name, statement]) => (statement ? [{ index, name, statement }] : [])),
   )
-  const changes = named.map(({ statement }) => statement)
+  const unguarded = named.map(({ statement }) => statement)
   const isDeletion = writes.every((write) => write.isDeletion)
-  const statements = (isDeletion ? changes : withinQuotas(context.companyId, changes)) as unknown as Statements
+  const statements = (isDeletion ? unguarded : withinQuotas(context.companyId, unguarded)) as unknown as Statements
   const results = ((await run(statements)) as { result: string | null }[][]).slice(isDeletion ? 0 : 1)
   const rowsOf = (index: number, name: string) =>
     results[named.findIndex((each) => each.index === index && each.name === name)]

@@ -232,13 +232,13 @@ export class CompanyShare {
     this.unsentMs = 0
     this.nextAt = Date.now() + EXCHANGE_MS
     const report = async () => this.objects.get(this.objects.idFromName(String(companyId))).report(sentMs)
-    const answer = await withDeadline(report(), BUDGET_MS.afterwards).catch((error) => {
+    const window = await withDeadline(report(), BUDGET_MS.afterwards).catch((error) => {
       log('company_limiter_failed', { company_id: companyId, reason: nameOf(error) })
     })
     this.isScheduled = false
-    this.window = answer ?? this.window
+    this.window = window ?? this.window
     // After a failure the next request begins the next exchange.
-    if (!answer) this.unsentMs += sentMs
+    if (!window) this.unsentMs += sentMs
     else if (this.unsentMs > 0) this.add(companyId, 0, Date.now())
   }
 }

@@ -17,11 +17,11 @@ const RETRY_MS = 5_000
 /** Database time waits for the next call; this much deserves a call of its own. */
 const REPORT_MS = 50
 
-type Answer = Exclude<Admission, { kind: 'outdated' }>
+type CurrentAdmission = Exclude<Admission, { kind: 'outdated' }>
 type Send<T> = (object: DurableObjectStub<RateLimiter>, report: Report) => Promise<T>
 
 const noUsage = () => ({ databaseMs: 0, refused: 0, uncounted: 0 })
-const ENDED: Answer = { kind: 'ended', ageMs: 0 }
+const ENDED: CurrentAdmission = { kind: 'ended', ageMs: 0 }
 
 /**
  * One token in this isolate, whose object decides. The isolate keeps a refusal until its reset, the allowance for an
@@ -30,7 +30,7 @@ const ENDED: Answer = { kind: 'ended', ageMs: 0 }
 export class TokenState implements Limits {
   /** SHA-256 of the token, lower-case hex: the name of its object. */
   readonly hash: string
-  /** By the last answer, with the unreported usage. */
+  /** By the last response, with the unreported usage. */
   window: Window = { startedAt: 0, count: 0, databaseMs: 0 }
   company: Window | undefined
   /** For use until then; a null token has ended. */
@@ -53,16 +53,16 @@ export class TokenState implements Limits {
   }
 
   /** @throws ApiError where neither the object nor the directory responds */
-  async admit(c: TokenContext, isWrite: boolean): Promise<Answer> {
+  async admit(c: TokenContext, isWrite: boolean): Promise<CurrentAdmission> {
     const now = Date.now()
     if (this.cached && now < this.cached.until && !this.lastToken(now)) return ENDED
     const isRetry = this.retryAt > 0 && now >= this.retryAt
     const refusal = isRetry ? null : this.refuseAlone(now)
     if (refusal) return refusal
-    const answer = await this.call(c, async (object, report) => object.admit(this.hash, { ...report, isWrite }), 1)
-    if (answer?.kind === 'ended' || answer?.kind === 'unknown') return answer
+    const admission = await this.call(c, async (object, report) => object.admit(this.hash, { ...report, isWrite }), 1)
+    if (admission?.kind === 'ended' || admission?.kind === 'unknown') return admission
     // During a deployment the isolate and the object may need different schemas.
-    if (answer?.kind === 'admitted' && acceptsSchema(answer.applied)) return answer
+    if (admission?.kind === 'admitted' && acceptsSchema(admission.applied)) return admission
     return this.refuseAlone(Date.now()) ?? this.admitAlone(c)
   }
 
@@ -112,10 +112,10 @@ export class TokenState implements Limits {
     this.pending += requests
     const work = async () => {
       try {
-        const answer = await withDeadline(send(this.open(c), report), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
-        this.receive(answer, askedAt)
+        const response = await withDeadline(send(this.open(c), report), isRetry ? BUDGET_MS.limiter : BUDGET_MS.silence)
+        this.receive(response, askedAt)
         if (this.unknownWrite === unknownWrite) this.unknownWrite = null
-        return answer
+        return response
       } catch (error) {
         this.unreported.databaseMs += usage.databaseMs
         this.unreported.refused += usage.refused
@@ -139,13 +139,13 @@ export class TokenState implements Limits {
     this.retryAt = now + RETRY_MS
   }
 
-  /** Takes an answer, which may arrive in another order than its call was sent. */
-  private receive(answer: Admission | Decision, askedAt: number): void {
-    if ('allowed' in answer) this.update(answer)
-    else if (answer.kind === 'admitted' || answer.kind === 'ended') {
-      if (answer.kind === 'admitted') this.update(answer.decision)
-      const token = answer.kind === 'admitted' ? answer.token : null
-      this.cached = { token, until: askedAt + TOKEN_MS - answer.ageMs }
+  /** Takes a response, which may arrive in another order than its call was sent. */
+  private receive(response: Admission | Decision, askedAt: number): void {
+    if ('allowed' in response) this.update(response)
+    else if (response.kind === 'admitted' || response.kind === 'ended') {
+      if (response.kind === 'admitted') this.update(response.decision)
+      const token = response.kind === 'admitted' ? response.token : null
+      this.cached = { token, until: askedAt + TOKEN_MS - response.ageMs }
     }
     this.retryAt = 0
   }
@@ -189,7 +189,7 @@ export class TokenState implements Limits {
   }
 
   /** Admits without the object, by the cached token or the directory. */
-  private async admitAlone(c: TokenContext): Promise<Answer> {
+  private async admitAlone(c: TokenContext): Promise<CurrentAdmission> {
     const now = Date.now()
     if (!this.cached || now >= this.cached.until) {
       const { token, applied } = await findToken(c.env.DB, this.hash, c.get('databaseUse'))
