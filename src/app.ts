@@ -56,10 +56,8 @@ export const routes = [...account, ...clients, ...orders, ...changes, ...product
 
 export const app = createApp(routes, adminRoutes)
 
-type Respond = (c: Context<AppEnv>) => Promise<Response>
-
 /** Serves a path that needs no token and takes no query. */
-function serveOpen(app: Hono<AppEnv>, path: string, operation: string, respond: Respond): void {
+function serveOpen(app: Hono<AppEnv>, path: string, operation: string, respond: typeof serveAsset): void {
   app.get(path, async (c) => {
     await refuseQuery(c)
     c.set('operation', operation)

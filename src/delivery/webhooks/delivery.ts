@@ -200,39 +200,34 @@ async function deliverItems(delivery: Delivery, round: Round, endMs: number) {
 }
 
 /** Sends a change once. Never throws. */
-async function attempt(delivery: Delivery, endpoint: EndpointRow, change: ChangeRow): Promise<Result> {
-  try {
-    return await send(delivery, endpoint, change)
-  } catch (error) {
-    const isOutbound = error instanceof OutboundError
-    if (isOutbound && error.failure !== 'resolver') return { status: 'failed', error: error.message }
-    log('webhooks_failed', { company_id: delivery.companyId, endpoint_id: endpoint.id, error: nameOf(error) })
-    if (isOutbound) return { status: 'postponed', error: error.message }
-    if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
-    return { status: 'failed', error: 'an internal error' }
-  }
-}
-
-/** @throws if the secret cannot be decrypted, or there is no response */
-async function send(
+async function attempt(
   { companyId, credentialsKey, addresses, db, pace }: Delivery,
   { id: endpointId, url, secret }: EndpointRow,
   change: ChangeRow,
 ): Promise<Result> {
-  const { hostname } = new URL(url)
-  for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)
-  const secrets = await message.openSecrets(credentialsKey, companyId, endpointId, secret)
-  const body = message.bodyOf(change)
-  const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
-  const bookmark = db.bookmark()
-  const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
-  // The response's body is not read, and redirects are not followed.
-  const request = { url, method: 'POST', headers, body } as const
-  const status = await callChecked(addresses, request, TIMEOUT, async (response) => response.status)
-  if (status >= 200 && status < 300) return { status: 'delivered' }
-  if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
-  const isRedirect = status >= 300 && status < 400
-  return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
+  try {
+    const { hostname } = new URL(url)
+    for (let ms = pace.begin(hostname, Date.now()); ms > 0; ms = pace.begin(hostname, Date.now())) await pause(ms)
+    const secrets = await message.openSecrets(credentialsKey, companyId, endpointId, secret)
+    const body = message.bodyOf(change)
+    const signed = message.signedHeaders(secrets, message.messageId(endpointId, change), body, Date.now())
+    const bookmark = db.bookmark()
+    const headers = bookmark === null ? signed : { ...signed, 'x-bookmark': bookmark }
+    // The response's body is not read, and redirects are not followed.
+    const request = { url, method: 'POST', headers, body } as const
+    const status = await callChecked(addresses, request, TIMEOUT, async (response) => response.status)
+    if (status >= 200 && status < 300) return { status: 'delivered' }
+    if (status === 410) return { status: 'gone', error: 'HTTP 410 (Gone)' }
+    const isRedirect = status >= 300 && status < 400
+    return { status: 'failed', error: isRedirect ? `HTTP ${status}, redirects are not followed` : `HTTP ${status}` }
+  } catch (error) {
+    const isOutbound = error instanceof OutboundError
+    if (isOutbound && error.failure !== 'resolver') return { status: 'failed', error: error.message }
+    log('webhooks_failed', { company_id: companyId, endpoint_id: endpointId, error: nameOf(error) })
+    if (isOutbound) return { status: 'postponed', error: error.message }
+    if (error instanceof CredentialsError) return { status: 'postponed', error: 'the signing secret cannot be read' }
+    return { status: 'failed', error: 'an internal error' }
+  }
 }
 
 /** Starts companies with undelivered changes: those written by commands, or with a lost start. */

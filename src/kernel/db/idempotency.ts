@@ -74,7 +74,7 @@ type Result<T> = { value: T } | { error: ApiError }
 /** The outcome of a write. Writes with the same `transaction`, from 1, were committed together. */
 export type Outcome<T> = { value: T; transaction: number } | { error: ApiError }
 
-type ReadyWrite<T, C extends WriteContext> = {
+type Ready<T, C extends WriteContext> = {
   position: number
   build: (context: C) => Write<T>
   weight: number
@@ -114,7 +114,7 @@ export async function runWrites<T, C extends WriteContext>(
     return outcome
   }
   while (done.size < plan.length) {
-    const ready: ReadyWrite<T, C>[] = []
+    const ready: Ready<T, C>[] = []
     const refused: Ran<T>[] = []
     for (const [position, { build, needs = [], weight = 0 }] of plan.entries()) {
       if (done.has(position) || !needs.every((each) => done.has(each))) continue
@@ -150,7 +150,7 @@ function attempt<T>(work: () => T): Result<T> {
 /** @param key of the request, until its stored results are looked up */
 async function runAll<T, C extends WriteContext>(
   context: C,
-  items: ReadyWrite<T, C>[],
+  items: Ready<T, C>[],
   nextTime: () => number,
   key: Idempotency | null = null,
 ): Promise<Ran<T>[]> {
@@ -183,12 +183,7 @@ async function runAll<T, C extends WriteContext>(
 }
 
 /** Reads the stored results of writes, and starts what follows them: the earlier request may have ended before it did. */
-function replay<T, C extends WriteContext>(
-  context: C,
-  items: ReadyWrite<T, C>[],
-  stored: Map<number, Stored>,
-  at: number,
-): Ran<T>[] {
+function replay<T, C extends WriteContext>(context: C, items: Ready<T, C>[], stored: Map<number, Stored>, at: number) {
   const repeated = items.flatMap(({ position, build }) => {
     const found = stored.get(position)
     if (!found) return []
@@ -203,7 +198,7 @@ function replay<T, C extends WriteContext>(
 }
 
 /** Marks writes that their first guard refuses now: in their place, a batch checks that it still does. Null without any. */
-async function markRefused<T, C extends WriteContext>(context: C, items: ReadyWrite<T, C>[], failure: Failure) {
+async function markRefused<T, C extends WriteContext>(context: C, items: Ready<T, C>[], failure: Failure) {
   const guards = items.map(({ build, refused }) => {
     const guard = refused ? undefined : guardOf(Object.values(build(context).statements)[0])
     return guard?.reason === failure ? guard : undefined
@@ -212,16 +207,11 @@ async function markRefused<T, C extends WriteContext>(context: C, items: ReadyWr
   // As a write it reads the primary.
   const rows = (await context.db.writeIdempotent(queries)) as unknown[][]
   const refusedAt = (index: number) => (rows[index]?.length ? guards[index]?.refused : undefined)
-  const marked = items.map((item, index): ReadyWrite<T, C> => ({ ...item, refused: refusedAt(index) ?? item.refused }))
+  const marked = items.map((item, index): Ready<T, C> => ({ ...item, refused: refusedAt(index) ?? item.refused }))
   return rows.some(({ length }) => length > 0) ? marked : null
 }
 
-async function runTogether<T, C extends WriteContext>(
-  context: C,
-  items: ReadyWrite<T, C>[],
-  at: number,
-  isFirst: boolean,
-) {
+async function runTogether<T, C extends WriteContext>(context: C, items: Ready<T, C>[], at: number, isFirst: boolean) {
   const { db, idempotency } = context
   const writes = items.map(
     ({ position, build, refused }) =>
@@ -272,10 +262,7 @@ type Stored = { result: string | null; created_at: number }
  *
  * @throws ApiError 400 when the key is that of another request
  */
-async function findStored(
-  context: WriteContext,
-  { key, fingerprint: sent }: Idempotency,
-): Promise<Map<number, Stored>> {
+async function findStored(context: WriteContext, { key, fingerprint: sent }: Idempotency) {
   const { db, companyId, token, now } = context
   const isKey = sql`company_id = ${companyId} AND token_id = ${token.id} AND key = ${key}`
   const isExpired = sql`${isKey} AND created_at <= ${now - IDEMPOTENCY_TTL_MS}`
@@ -289,7 +276,7 @@ async function findStored(
     const issues = [{ path: 'Idempotency-Key', message: 'was sent with another request before' }]
     throw errorFor('idempotency_key_reused', { issues })
   }
-  return new Map(rows.map((row) => [row.position, row]))
+  return new Map<number, Stored>(rows.map((row) => [row.position, row]))
 }
 
 /** Finds the stored response of an earlier request with the same key, for changes outside of the database. */

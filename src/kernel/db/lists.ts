@@ -81,8 +81,8 @@ interface PageStatements<V, R> {
 }
 
 /**
- * Reads a page with `page`; without a cursor also the list's length and the company's newest change with `summary`. A
- * row that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
+ * Reads a page; without a cursor also the summary, which has the list's length and the company's newest change. A row
+ * that `isCut` could not be read completely: the page ends before it. `next` is the position of the last element if more
  * follow; `total` is null after a cursor, which carries it.
  */
 export async function readPage<V, R extends { row: { id: number }; sortValue: string | number; isCut?: boolean }>(
@@ -96,10 +96,8 @@ export async function readPage<V, R extends { row: { id: number }; sortValue: st
   const isByChange = sort.endsWith('updated_at')
   const since = isByChange && after ? { sequence: Number(sequence) } : {}
   const start = after ? { key: key ?? '', id: Number(id), ...since } : { offset }
-  const filled = page({ ...values, limit: limit + 1, ...start })
-  const [found, [list] = []] = after
-    ? await db.read([filled])
-    : await db.read([filled, summary({ ...values, limit: 0 })])
+  const paged = page({ ...values, limit: limit + 1, ...start })
+  const [found, [list] = []] = after ? await db.read([paged]) : await db.read([paged, summary({ ...values, limit: 0 })])
   const end = found.slice(0, limit).findIndex(({ isCut }) => isCut)
   const rows = found.slice(0, end < 0 ? limit : end)
   const last = found.length > rows.length ? rows.at(-1) : undefined

@@ -48,10 +48,7 @@ const CUSTOMER = ['accounting_customer_id', 'accounting_customer_linked'] as con
 
 const planOf = (table: string, ...key: string[]): TablePlan => ({ name: table, table, key, children: [] })
 
-const childOf = (owner: NonNullable<TablePlan['owner']>, table: string): TablePlan => ({
-  ...planOf(table, 'id'),
-  owner,
-})
+const childOf = (owner: TablePlan['owner'] & string, table: string): TablePlan => ({ ...planOf(table, 'id'), owner })
 
 /**
  * Tables of a backup in the order of restoring, referenced tables first. A backup reads them in reverse, so that
@@ -144,10 +141,8 @@ export const ONLY_MOVED: readonly TablePlan[] = [
 /** Tables of a move, referenced tables first. */
 export const MOVED: readonly TablePlan[] = [
   ...TABLES.filter(({ table }) => !DIRECTORY_TABLES.includes(table)).map((plan) => {
-    return {
-      ...plan,
-      children: plan.children.filter((child) => ONLY_MOVED.every(({ table }) => table !== child.table)),
-    }
+    const children = plan.children.filter((child) => ONLY_MOVED.every(({ table }) => table !== child.table))
+    return { ...plan, children }
   }),
   ...ONLY_MOVED,
 ]

@@ -70,7 +70,7 @@ export async function withObjects({ db, companyId }: CompanyContext, page: Chang
   let cut = orders.find(({ isCut }) => isCut)?.row.id
   if (cut !== undefined && cut === orderIds[0]) {
     // The first order alone is over the limits: nothing shorter than it can be sent.
-    ;[orders] = await db.read([ordersOf.unlimited(valuesOf([cut]))])
+    ;[orders] = await db.read([ordersOf.uncut(valuesOf([cut]))])
     cut = orderIds[1]
   }
   const end = page.rows.findIndex(({ type, entity_id }) => type === 'orders' && Number(entity_id) === cut)

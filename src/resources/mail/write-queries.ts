@@ -67,9 +67,7 @@ export async function touchThread(context: RequestContext, values: ThreadValues,
   const known = knownHashes.get(hashKey(values.companyId, values.legacyThreadId, values.accountEmail))
   const mayBeStored = known === values.content_hash || (known === undefined && isLarge)
   if (!mayBeStored) return undefined
-  const [, [row]] = await context.db
-    .writeIdempotent(withinQuotas(values.companyId, [touch(values)]))
-    .catch(explainFailure)
+  const [, [row]] = await context.db.writeIdempotent(withinQuotas(values.companyId, [touch(values)])).catch(explain)
   if (!row) return undefined
   rememberHash(row)
   context.announceChange()
@@ -121,7 +119,7 @@ export async function writeThread(context: RequestContext, values: ThreadValues,
   if (Date.now() >= context.now + BUDGET_MS.handler) throw new DeadlineError(BUDGET_MS.handler)
   const [, , [row]] = await context.db
     .writeIdempotent(withinQuotas(values.companyId, replaceThread({ ...values, content })))
-    .catch(explainFailure)
+    .catch(explain)
   if (!row) throw new Error('An upsert returned no row.')
   rememberHash(row)
   context.announceChange()
@@ -156,7 +154,7 @@ export async function insertThread(
   return stored?.id ?? row.id
 }
 
-function explainFailure(error: unknown): never {
+function explain(error: unknown): never {
   const isLost = databaseMessage(error).includes(OBJECT_LOST)
   throw isLost ? unavailable(10) : (quotaRefusal(error) ?? error)
 }

@@ -165,10 +165,7 @@ export function orderStatements<P extends Placeholders<'companyId'>>(
           FROM ${elementsOf(element, source, LIMITS.elements)}) GROUP BY characters / ${chunk}`,
     ),
     /** Without limits, for a single order. Each element is a row, since grouping them would cost rows read. */
-    unlimited: statementWith(
-      false,
-      (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`,
-    ),
+    uncut: statementWith(false, (element, source) => sql`json_array(json_array(page_id, ${element})) FROM ${source}`),
   }
 }
 

@@ -12,15 +12,8 @@ import { LIST_MAX, LISTS_LIMIT_BYTES, type PaymentFields } from './bodies.ts'
 import type { OrderRow } from './parts-sql.ts'
 import { toHundredths } from './totals.ts'
 import { type ChangedJson, decodeChanged } from './write-queries.ts'
-import {
-  changedJson,
-  changedOrder,
-  hasLiveOrder,
-  isLiveInvoice,
-  isLiveOrder,
-  type PAYMENTS,
-  versionGuard,
-} from './write-sql.ts'
+import type { PAYMENTS } from './write-sql.ts'
+import { changedJson, changedOrder, hasLiveOrder, isLiveInvoice, isLiveOrder, versionGuard } from './write-sql.ts'
 
 type Change = Placeholders<Actor | 'orderId', KeyName | keyof typeof PAYMENTS.columns | 'paymentId' | 'versions'>
 

@@ -22,12 +22,12 @@ const fullOrder = orderWith(FULL_PARTS)
 const paidOrder = orderWith(['payments'])
 
 export async function findOrder({ db, companyId }: CompanyContext, orderId: number, isDeletedToo: boolean) {
-  return (await db.read([fullOrder.unlimited({ companyId, orderId, isDeletedToo })]))[0][0]
+  return (await db.read([fullOrder.uncut({ companyId, orderId, isDeletedToo })]))[0][0]
 }
 
 /** The payments of an order, by id; undefined where it does not exist. */
 export async function findPayments({ db, companyId }: CompanyContext, orderId: number) {
-  return (await db.read([paidOrder.unlimited({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
+  return (await db.read([paidOrder.uncut({ companyId, orderId, isDeletedToo: false })]))[0][0]?.payments
 }
 
 export async function findStatuses({ db, companyId }: CompanyContext) {
@@ -64,7 +64,7 @@ export async function listOrders(context: RequestContext, query: OrderList, star
     if (found.rows.length > 0 || !found.isCut) return found
   }
   // The first order alone is over the limits: nothing shorter than it can be sent.
-  const alone = await read('unlimited', { ...start, limit: 1 })
+  const alone = await read('uncut', { ...start, limit: 1 })
   return { ...alone, isCut: start.limit > 1 && alone.next !== null }
 }
 
