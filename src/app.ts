@@ -157,8 +157,7 @@ function respondToPreflight(c: Context<AppEnv>): Response | undefined {
 
 /** Opens the company's database and hands the bindings on, each as what it is for. Runs behind `admit`. */
 async function openContext(c: Context<AppEnv>, next: Next): Promise<void> {
-  const { env } = c
-  const { url } = c.req
+  const { env, req } = c
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
   const usage = c.get('usage')
   const { token } = usage
@@ -170,14 +169,14 @@ async function openContext(c: Context<AppEnv>, next: Next): Promise<void> {
     companyId,
     db: usage.openDatabase(),
     // Few requests need these two.
-    deploymentStorage: () => deploymentStorage(env, url),
+    deploymentStorage: () => deploymentStorage(env, req.url),
     addresses: () => addressPolicy(env),
     mailContents: env.FILES,
     cache: env.CACHE,
     credentialsKey: env.CREDENTIALS_KEY,
-    url,
-    ifNoneMatch: c.req.header('if-none-match') ?? null,
-    ifMatch: c.req.header('if-match') ?? null,
+    url: req.url,
+    ifNoneMatch: req.header('if-none-match') ?? null,
+    ifMatch: req.header('if-match') ?? null,
     idempotency: null,
     deliverAccounting: () => waitUntil(startObject(env.ACCOUNTING_DELIVERY, 'accounting', companyId)),
     announceChange: () => {

@@ -2,11 +2,9 @@ import { Buffer } from 'node:buffer'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { log, nameOf } from '../../kernel/http/isolate.ts'
 import type { AccountingAdapter, AccountingSettings } from './adapter.ts'
-import type { FailureClass, Operation, OutboxRow } from './decisions.ts'
-import { decide, isOurInvoice, planOrder } from './decisions.ts'
+import { decide, type FailureClass, isOurInvoice, type Operation, type OutboxRow, planOrder } from './decisions.ts'
 import * as payload from './invoice-payload.ts'
-import type { LinkRow, StepChanges } from './queries.ts'
-import { DONE, dropEvents, listLinked, loadOrder, recordStep } from './queries.ts'
+import { DONE, dropEvents, type LinkRow, listLinked, loadOrder, recordStep, type StepChanges } from './queries.ts'
 import { AccountingError } from './transport.ts'
 
 export interface Delivery extends CompanyContext {

@@ -160,17 +160,16 @@ async function deliverItems(delivery: Delivery, round: Round, endMs: number) {
     if (item.attempts === 0) failing += 1
     const attempts = item.attempts + 1
     const first_attempt_at = item.first_attempt_at ?? nowMs
-    const { error } = result
     const nextAt = result.status === 'gone' ? null : message.nextAttemptAt(attempts, nowMs, Math.random())
-    keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, error)
-    if (result.status === 'gone') outcome.disabledReason = `The endpoint responded with ${error}.`
+    keep({ ...item, attempts, first_attempt_at }, nextAt ?? nowMs, result.error)
+    if (result.status === 'gone') outcome.disabledReason = `The endpoint responded with ${result.error}.`
     else if (nextAt === null) {
       const change = `${eventTypeOf(item.type, item.operation)} of ${item.entity_id}`
-      outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${error}.`
+      outcome.disabledReason = `The delivery of ${change} failed ${attempts} times since ${isoTime(first_attempt_at)}: ${result.error}.`
     } else if (outcome.initial_failures !== null) {
       outcome.initial_failures += 1
       if (outcome.initial_failures < MAX_INITIAL_FAILURES) return
-      outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${error}.`
+      outcome.disabledReason ??= `The first ${MAX_INITIAL_FAILURES} deliveries to this address failed, the last one with: ${result.error}.`
     }
   }
 

@@ -210,8 +210,7 @@ export function openDatabase(
     }
     try {
       // A write may still happen after its deadline.
-      const { values } = await withDeadline(attempt().catch(retry), BUDGET_MS.database)
-      return values
+      return (await withDeadline(attempt().catch(retry), BUDGET_MS.database)).values
     } catch (error) {
       throw describeOutage(error, name)
     } finally {

@@ -67,10 +67,8 @@ export async function startObject(
   isByHand = false,
 ) {
   try {
-    await withDeadline(
-      objects.get(objects.idFromName(String(companyId))).start(companyId, isByHand),
-      BUDGET_MS.afterwards,
-    )
+    const object = objects.get(objects.idFromName(String(companyId)))
+    await withDeadline(object.start(companyId, isByHand), BUDGET_MS.afterwards)
   } catch (error) {
     log(`${name}_start_failed`, { company_id: companyId, error: nameOf(error) })
   }

@@ -127,9 +127,8 @@ export async function runWrites<T, C extends WriteContext>(
     ran.push(...results)
     for (const each of [...refused, ...results]) done.set(each.position, each)
   }
-  if (context.idempotency) {
-    context.idempotency.isReplayed = ran.length > 0 && ran.every(({ isRepeated }) => isRepeated)
-  }
+  const isReplayed = ran.length > 0 && ran.every(({ isRepeated }) => isRepeated)
+  if (context.idempotency) context.idempotency.isReplayed = isReplayed
   const times = ran.flatMap((each) => ('value' in each ? [each.at] : []))
   const transactions = [...new Set(times)].sort((a, b) => a - b)
   return plan.map((_, position) => {

@@ -94,8 +94,8 @@ const leastNetworkMs = new LruCache<string, number>({ maxWeight: 100 })
 /** Runs the batches of an admitted request in their company's turn, and charges their time to its token. */
 function openMeter(c: TokenContext, state: TokenState, { companyId, database }: Token, isWrite: boolean) {
   const waitUntil = (work: Promise<unknown>) => c.executionCtx.waitUntil(work)
+  const meter = { run, hasResponded: false }
   let announcedAt = Date.now()
-  let hasResponded = false
 
   /** Runs a batch once the company's earlier ones leave room for it. @throws ApiError 429 */
   async function run<T extends BatchResult>(batch: () => Promise<T>): Promise<T> {
@@ -119,7 +119,7 @@ function openMeter(c: TokenContext, state: TokenState, { companyId, database }: 
     const charge = (databaseMs: number) => {
       batches.release(permit, databaseMs)
       state.charge(databaseMs)
-      if (hasResponded && state.isReportDue()) waitUntil(state.report(c))
+      if (meter.hasResponded && state.isReportDue()) waitUntil(state.report(c))
     }
     try {
       const result = await batch()
@@ -135,11 +135,7 @@ function openMeter(c: TokenContext, state: TokenState, { companyId, database }: 
     }
   }
 
-  /** From now on a charge is reported at once: no response does it. */
-  function end(): void {
-    hasResponded = true
-  }
-  return { run, end }
+  return meter
 }
 
 export type RequestUsage = ReturnType<typeof openUsage>
@@ -194,7 +190,7 @@ function openUsage(c: TokenContext, state: TokenState, admitted: Admitted, isWri
 
     /** Reports the write and the usage of a request with this status; later charges are reported at once. */
     end(status: number): void {
-      meter.end()
+      meter.hasResponded = true
       const { receipt } = admitted
       const isFailed = status >= 500
       const version = parseBookmark(bookmark())

@@ -157,13 +157,7 @@ export const REMOVED: readonly Pick<TablePlan, 'table' | 'key'>[] = [
 ]
 
 /** Rows of full-text tables are found by the company's slot, as most have no trigger that removes them. */
-export const FULL_TEXT = [
-  'clients_fts',
-  'client_names_fts',
-  'orders_fts',
-  'catalog_items_fts',
-  'invoice_items_fts',
-] as const
+export const FULL_TEXT = ['clients_fts', 'client_names_fts', 'orders_fts', 'catalog_items_fts', 'invoice_items_fts']
 
 /**
  * The lists of a seed file and an export. An export reads referenced rows later: clients are never removed, so those of

@@ -48,7 +48,6 @@ export const routes = [
     const uploadUrl = await storage.presignPut(key, contentType, size)
     return { uploadUrl, key, contentType, expiresIn: EXPIRES_SECONDS } as const
   }),
-
   route(contract.listFiles, async ({ params: { orderId }, query: { legacyThreadId } }, context) => {
     const listing = await listOrderFiles(context, orderId, legacyThreadId)
     if (!listing) return { files: [], configured: false, truncated: false }
@@ -56,7 +55,6 @@ export const routes = [
     const files = listing.files.filter(({ key }) => isBelow(keyPrefix(context.companyId, orderId), key))
     return { files: files.map(presentFile), configured: true, truncated: listing.truncated }
   }),
-
   route(contract.presignDownload, ({ params: { orderId }, query: { path } }, context) =>
     useFile(context, orderId, path, async (storage, file) => {
       const downloadUrl = await storage.presignGet(path, attachmentNamed(objectNameOf(path)))
@@ -64,7 +62,6 @@ export const routes = [
       return { downloadUrl, expiresIn: EXPIRES_SECONDS, contentType, ...presentFile(file) } as const
     }),
   ),
-
   route(contract.deleteFile, async ({ params: { orderId }, query: { path } }, context) => {
     const deletion = useFile(context, orderId, path, async (storage, stored) => {
       const file = presentFile(stored)

@@ -22,31 +22,25 @@ export const routes = [
     const row = await findThreadContext(context, params.legacyThreadId)
     return jsonResponse(contextText(found(row, 'Thread context')))
   }),
-
   route(contract.deleteThreadContext, async ({ params }, context) => {
     const row = await runWrite(context, contextDeletionOf(context, params.legacyThreadId))
     return jsonResponse(contextText(found(row, 'Thread context')))
   }),
-
   route(contract.listThreadContexts, async ({ query }, context) => {
     const { after, following } = openList(contract.listThreadContexts, query, context)
     const { rows, next } = await listThreadContexts(context, query, after)
     return listResponse(rows.map(contextText), { per_page: query.per_page, ...(await following(next)) })
   }),
-
   route(contract.listEmailThreads, async ({ query }, context) => {
     const { after, following } = openList(contract.listEmailThreads, query, context)
     const { rows, next } = await listThreads(context, query, after)
     return listResponse(rows.map(summaryText), { per_page: query.per_page, ...(await following(next)) })
   }),
-
   route(contract.deleteEmailThread, async ({ params, query }, context) => {
     const row = await runWrite(context, threadDeletionOf(context, { ...params, accountEmail: query.account_email }))
     return jsonResponse(`{"email_thread":${summaryText(found(row, 'Email thread'))}}`)
   }),
-
   route(contract.readEmailThread, readThread),
-
   route(contract.putEmailThread, putThread),
   ...operations,
 ]

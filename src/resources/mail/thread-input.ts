@@ -6,7 +6,6 @@ import { accountEmail, MAX_TEXT_BYTES, TEXT_FIELDS, type TextField } from './con
 import { type Kind, type Member, scanObject } from './json-scan.ts'
 
 const TIME_FIELDS = ['first_message_at', 'last_message_at', 'last_synced_at'] as const
-type TimeField = (typeof TIME_FIELDS)[number]
 
 /** The arrays, with the kind of their elements. */
 const ARRAYS = { participants: 'object', labels: 'string', messages: 'object' } as const
@@ -48,7 +47,7 @@ export function parseThread(bytes: Uint8Array) {
     else report(field, `must be a string or null, not ${NOUNS[member.kind]}`)
     if (texts[field] === '') report(field, TOO_LONG)
   }
-  const times: Partial<Record<TimeField, number | null>> = {}
+  const times: Partial<Record<(typeof TIME_FIELDS)[number], number | null>> = {}
   for (const field of TIME_FIELDS) {
     const member = members.get(field)
     if (!member) continue

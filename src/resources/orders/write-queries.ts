@@ -52,9 +52,7 @@ function columnValues(body: OrderFields & { payments?: NewPayment[] | undefined 
   }
 }
 
-type Column = keyof ReturnType<typeof columnValues>
-
-type Change = Placeholders<Actor, Column | KeyName | 'created_date'>
+type Change = Placeholders<Actor, keyof ReturnType<typeof columnValues> | KeyName | 'created_date'>
 
 type FoundJson = [order: OrderJson, ...lists: (unknown[][] | null)[]]
 /** Whether each check holds (1 or 0), by the field that it is about, and what was found. */
