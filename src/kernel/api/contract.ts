@@ -192,7 +192,7 @@ export const idText = idDigits.check(z.meta({ type: 'integer', minimum: 1, maxim
 /** Without quoted local parts. Zod's own pattern refuses characters such as `&`, and domains such as `.xn--p1ai`. */
 const EMAIL =
   /^(?:[\w!#$%&'*+/=?^`{|}~-]+\.)*[\w!#$%&'*+/=?^`{|}~-]+@(?:[A-Za-z0-9][A-Za-z0-9-]*\.)+(?:[A-Za-z]{2,}|[Xx][Nn]--[A-Za-z0-9-]+)$/
-export const emailAddress = (error?: string) => z.email({ pattern: EMAIL, error })
+export const emailAddress = () => z.email({ pattern: EMAIL })
 
 /** An email in a query. Form decoding turns an unencoded `+` into a space, which no email contains: one in front is refused. */
 export function queryEmail(maxLength: number) {

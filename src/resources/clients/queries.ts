@@ -101,8 +101,7 @@ const creation = prepareNamed((p: Change) => {
 })
 
 export function creationOf(context: RequestContext, fields: NewClient): Write<ClientRow> {
-  const statements = creation({ ...writerOf(context), ...withClientKeys(fields) })
-  return { statements, read: decodeCreated }
+  return { statements: creation({ ...writerOf(context), ...withClientKeys(fields) }), read: decodeCreated }
 }
 
 function decodeCreated(result: string | null): ClientRow {
