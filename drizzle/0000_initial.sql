@@ -44,7 +44,7 @@ CREATE TABLE `accounting_outbox` (
 	CONSTRAINT "accounting_outbox_state" CHECK("accounting_outbox"."state" IN ('pending', 'sent', 'parked', 'dead', 'done'))
 );
 --> statement-breakpoint
-CREATE UNIQUE INDEX `accounting_outbox_source` ON `accounting_outbox` (`company_id`,`source_id`) WHERE source_id IS NOT NULL;--> statement-breakpoint
+CREATE UNIQUE INDEX `accounting_outbox_source` ON `accounting_outbox` (`company_id`,`source_id`);--> statement-breakpoint
 CREATE INDEX `accounting_outbox_due` ON `accounting_outbox` (`company_id`,`next_attempt_at`,`id`,`order_id`) WHERE "accounting_outbox"."state" IN ('pending', 'sent');--> statement-breakpoint
 CREATE INDEX `accounting_outbox_of_order` ON `accounting_outbox` (`company_id`,`order_id`,`state`,`id`) WHERE "accounting_outbox"."state" <> 'done';--> statement-breakpoint
 CREATE INDEX `accounting_outbox_done` ON `accounting_outbox` (`updated_at`) WHERE "accounting_outbox"."state" = 'done';--> statement-breakpoint

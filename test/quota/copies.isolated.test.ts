@@ -2,7 +2,7 @@ import { env } from 'cloudflare:workers'
 import { expect, it } from 'vitest'
 import { openDatabase } from '../../src/kernel/db/client.ts'
 import { continueMove } from '../../src/operation/copies/move.ts'
-import { raiseSequences, removeChanges } from '../../src/operation/copies/restore-queries.ts'
+import { raiseSequences, removeSome } from '../../src/operation/copies/restore-queries.ts'
 import { SEQUENCES, type Sequences } from '../../src/operation/copies/tables.ts'
 import { backUp, restore, wipe } from '../operation/copies/support.ts'
 import { operatorOf } from '../support/admin.ts'
@@ -59,7 +59,7 @@ it('the end of a restore or a recovery does not read all rows of a company, whic
     company.id,
   )
   await sql('UPDATE companies SET recounted_at = 5 WHERE id = ?', company.id)
-  await removeChanges({ companyId: company.id, db: openDatabase(env.DB) })
+  await removeSome({ companyId: company.id, db: openDatabase(env.DB) }, 'changes')
   const { env: metered, take } = meterBindings(env)
   const sequences = Object.fromEntries(SEQUENCES.map((name) => [name, 2_000])) as Sequences
   await raiseSequences({ companyId: company.id, db: openDatabase(metered.DB) }, sequences, null)

@@ -171,7 +171,7 @@ export async function switchRemoteAccount(
     upsertConnection(companyId, state),
     orm.update(accountingLinks).set(noLink).where(isOfCompany),
     orm.update(clients).set(noCustomer).where(sql`${isDropped} AND accounting_customer_id IS NOT NULL`),
-    updateEvents(unsent, sql`${isOfCompany} AND ${IS_OPEN} AND state = 'sent'`),
+    updateEvents(unsent, sql`${isOfCompany} AND ${IS_NOT_DONE} AND order_id > 0 AND state = 'sent'`),
   ])
 }
 

@@ -35,7 +35,7 @@ const isOfEndpoint = (companyId: number, endpointId: string) =>
 const selectQueue = (companyId: number, endpointId: string) =>
   statement<{ failing: number; nextAt: number | null }>(sql`
     SELECT coalesce(sum(attempts > 0), 0) AS failing, min(next_attempt_at) AS nextAt FROM webhook_deliveries
-    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at IS NOT NULL`)
+    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at > 0`)
 
 /** Columns of an object's change, named `d`, of the feed's row `source`, and of its thread. */
 const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${source}.operation, ${source}.version,
@@ -58,7 +58,7 @@ export async function loadRound({ companyId, db }: CompanyContext, endpointId: s
     orm.select().from(webhookEndpoints).where(sql`${isEndpoint} AND enabled = 1`),
     selectQueue(companyId, endpointId),
     statement<Omit<Item, 'isStored' | 'isBehind'>>(sql`SELECT ${itemColumns(sql`c`)}, d.attempts, d.first_attempt_at
-      FROM (${dueObjects}) AS due JOIN webhook_deliveries AS d ON d.company_id = ${companyId}
+      FROM (${dueObjects}) AS due CROSS JOIN webhook_deliveries AS d ON d.company_id = ${companyId}
         AND d.endpoint_id = ${endpointId} AND d.type = due.type AND d.entity_id = due.entity_id
         AND d.sequence IN (SELECT sequence FROM webhook_deliveries
           WHERE ${isStored} AND type = due.type AND entity_id = due.entity_id
@@ -123,7 +123,7 @@ export async function saveRound(
         OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`),
     // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
     statement(sql`UPDATE webhook_deliveries AS d SET attempts = 0, first_attempt_at = NULL, next_attempt_at = NULL
-      WHERE ${isStored} AND next_attempt_at IS NOT NULL AND EXISTS (
+      WHERE ${isStored} AND next_attempt_at > 0 AND EXISTS (
         SELECT 1 FROM webhook_deliveries AS w WHERE ${isStored} AND next_attempt_at IS NOT NULL
           AND w.type = d.type AND w.entity_id = d.entity_id AND w.sequence < d.sequence)`),
     statement(sql`UPDATE webhook_deliveries SET next_attempt_at = ${nowMs} WHERE ${isStored} AND next_attempt_at IS NULL
@@ -133,7 +133,7 @@ export async function saveRound(
     // Drizzle requires a column. A replay that was replaced meanwhile stays at its beginning, a new feed at its end.
     orm
       .update(webhookEndpoints)
-      .set({ id: endpointId, ...progress })
+      .set({ position, ...progress })
       .where(sql`${isEndpoint} AND position = ${position} AND (${replay_end} IS NULL OR replay_end = ${replay_end})`),
     orm
       .update(webhookEndpoints)

@@ -74,13 +74,12 @@ type Inherited<G> = Omit<Contract, 'params' | 'query' | 'body' | 'method' | 'pat
 type Defined<A extends At, G extends Given> = Inherited<G> &
   G &
   (A extends `${infer M} ${infer P}` ? { method: M & Contract['method']; path: P } : never)
-type Resource = Permission extends `${infer R}:${string}` ? R : never
 
 /**
  * Makes the contracts of one tag. By default a GET needs the permission to read the resource, another method that to
  * write it; null allows any token.
  */
-export function contractsOf(tag: string, resource: Resource | null) {
+export function contractsOf(tag: string, resource: (Permission extends `${infer R}:${string}` ? R : never) | null) {
   return <A extends At, const G extends Given>(operationId: string, at: A, given: G) => {
     const [method, path] = at.split(' ')
     const permission = resource && `${resource}:${method === 'GET' ? 'read' : 'write'}`

@@ -124,8 +124,6 @@ type Kind = 'read' | 'write' | 'writeIdempotent'
 /** A company that moves more often within one request is not followed. */
 const MAX_MOVES = 3
 
-type Guard = { state: string; destination: string; slot: number }
-
 /** The directory's row of a company elsewhere is a copy, until a move to the directory has ended. */
 export const IS_OWN = "(database IS NULL OR id IN (SELECT company_id FROM company_guards WHERE state = 'writable'))"
 const OR_LOST = `UNION ALL SELECT json_extract('{}', 'company_guard lost none 0')
@@ -140,7 +138,7 @@ const refuseGuarded = (companyId: number, isRead: boolean, mustExist: boolean) =
     companyId,
   )
 
-function parseRefusal(error: unknown): Guard | null {
+function parseRefusal(error: unknown): { state: string; destination: string; slot: number } | null {
   const [, state, destination, slot] = /company_guard (\w+) (\w+) (\d+)/.exec(databaseMessage(error)) ?? []
   return state && destination ? { state, destination, slot: Number(slot) } : null
 }

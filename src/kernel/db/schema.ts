@@ -554,7 +554,8 @@ export const accountingOutbox = sqliteTable(
   },
   (t) => [
     belongsTo([t.company_id, t.order_id], [orders.company_id, orders.id]),
-    uniqueIndex('accounting_outbox_source').on(t.company_id, t.source_id).where(sql`source_id IS NOT NULL`),
+    // Of all events: a removed order looks for its own. Queries of others leave it by a comparison, such as `order_id > 0`.
+    uniqueIndex('accounting_outbox_source').on(t.company_id, t.source_id),
     index('accounting_outbox_due')
       .on(t.company_id, t.next_attempt_at, t.id, t.order_id)
       .where(sql`${t.state} IN ('pending', 'sent')`),

@@ -160,7 +160,7 @@ export function uncountResults(rows: SQL) {
 
 export function recountOf(companyId: number, nowMs: number) {
   const sums = Object.keys(STORED_BYTES).map((name) => {
-    const isOf = `company_id = companies.id${name === 'accounting_outbox' ? " AND state <> 'done'" : ''}`
+    const isOf = `company_id = companies.id${name === 'accounting_outbox' ? " AND state <> 'done' AND order_id > 0" : ''}`
     return `coalesce((SELECT sum(stored_bytes) FROM ${name} WHERE ${isOf}), 0)`
   })
   const text = `UPDATE companies SET stored_bytes = ${sums.join(' + ')}, recounted_at = ? WHERE id = ?`

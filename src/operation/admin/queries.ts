@@ -13,13 +13,13 @@ import type { AdminContext } from './context.ts'
 
 /** Finds a person's role in a company, and its database: null where the directory has none with this id. */
 export async function findAccess({ db, companyId }: CompanyContext, email: string) {
-  const { company_id, role } = members
-  const [roles, [company]] = await db.read([
-    orm.select({ company_id, role }).from(members).where(sql`email = ${email}`),
+  const select = (isMeant: SQL) => orm.select({ role: members.role }).from(members).where(isMeant).limit(1)
+  const [[own], [some], [company]] = await db.read([
+    select(sql`email = ${email} AND company_id = ${companyId}`),
+    select(sql`email = ${email}`),
     orm.select({ database: placementColumns.database }).from(companies).where(sql`${companies.id} = ${companyId}`),
   ])
-  const own = roles.find((each) => each.company_id === companyId)
-  return { isMember: roles.length > 0, ownRole: own?.role ?? ('member' as const), database: company?.database ?? null }
+  return { isMember: !!some, ownRole: own?.role ?? ('member' as const), database: company?.database ?? null }
 }
 
 /**

@@ -84,7 +84,7 @@ export async function readEnds({ companyId, db }: CompanyContext, nowMs: number)
     changes: [sql`sum(version * 31 + at % 1000003)`],
     accounting_outbox: [
       sql`sum(order_id % 1000003 * 31 + created_at % 1000003 + octet_length(operation || state || coalesce(request_body, '')))`,
-      sql`state <> 'done'`,
+      sql`state <> 'done' AND order_id > 0`,
     ],
     audit_log: [
       sql`sum(at % 1000003 * 31 + token_id % 997 + octet_length(entity_id || action))`,

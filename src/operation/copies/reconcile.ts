@@ -3,7 +3,7 @@ import type { PlacedContext } from '../../kernel/db/placement.ts'
 import { BUDGET_MS, DeadlineError, log, withDeadline } from '../../kernel/http/isolate.ts'
 import { companyPrefix } from '../../resources/files/keys.ts'
 import { parseObjectKey, REPLACED_MS } from '../../resources/mail/content.ts'
-import { endTokens, raiseSequences, removeChanges } from './restore-queries.ts'
+import { endTokens, raiseSequences, removeSome } from './restore-queries.ts'
 import { BackupError, inTime, listBackups, readManifest } from './store.ts'
 import { OBJECTS, type Row, SEQUENCES, type Sequences } from './tables.ts'
 import { restoreRows } from './write-queries.ts'
@@ -102,7 +102,7 @@ export async function stepReconciliation(context: ReconcileContext, state: Recon
     case 'tokens':
       return toPage((await revokeAgain(context, state.cursor)).cursor)
     case 'raise': {
-      if (!(await removeChanges(context))) return state
+      if (!(await removeSome(context, 'changes')) || !(await removeSome(context, 'webhook_deliveries'))) return state
       const sequences = { ...state.sequences, last_change: state.sequences.last_change + FEED_MARGIN }
       return { ...state, left, sequences: await raiseSequences(context, sequences, state.company) }
     }

@@ -1,7 +1,7 @@
 import { sql } from 'drizzle-orm'
 import { type Administrator, adminEntry } from '../../kernel/db/audit.ts'
 import { orm, statement } from '../../kernel/db/client.ts'
-import { insertRow } from '../../kernel/db/columns.ts'
+import { insertRow, named } from '../../kernel/db/columns.ts'
 import type { CompanyContext } from '../../kernel/db/context.ts'
 import { DIRECTORY, freeSlot, isHere } from '../../kernel/db/placement.ts'
 import { changes, companies, emailThreads, webhookDeliveries } from '../../kernel/db/schema.ts'
@@ -91,12 +91,13 @@ export async function openForRestore(
   return opened.length > 0
 }
 
-/** Removes up to 2,000 changes of the feed. @returns whether none are left */
-export async function removeChanges({ companyId, db }: CompanyContext): Promise<boolean> {
-  const last = sql`(SELECT min(sequence) + ${REMOVED_ROWS - 1} FROM changes WHERE company_id = ${companyId})`
-  const [removed] = await db.writeIdempotent([
-    statement(sql`DELETE FROM changes WHERE company_id = ${companyId} AND sequence <= ${last} RETURNING sequence`),
-  ])
+const KEYS = { changes: 'sequence', webhook_deliveries: 'endpoint_id, type, entity_id, sequence' }
+
+/** Removes up to 2,000 rows of the company: of its feed, or deliveries. @returns whether none are left */
+export async function removeSome({ companyId, db }: CompanyContext, table: keyof typeof KEYS, isMeant = sql`1`) {
+  const [key, rows] = [sql.raw(KEYS[table]), sql`FROM ${named(table)} WHERE company_id = ${companyId} AND ${isMeant}`]
+  const removal = sql`DELETE ${rows} AND (${key}) IN (SELECT ${key} ${rows} LIMIT ${REMOVED_ROWS}) RETURNING sequence`
+  const [removed] = await db.writeIdempotent([statement(removal)])
   return removed.length < REMOVED_ROWS
 }
 

@@ -83,10 +83,11 @@ export const TABLES: readonly TablePlan[] = [
   },
   planOf('accounting_connections'),
   planOf('accounting_links', 'order_id'),
-  // Delivered events are a history of 7 days, which a backup omits.
+  // Delivered events are a history of 7 days, which a backup omits. Each page reads the keys of all others.
   {
     ...planOf('accounting_outbox', 'id'),
-    where: "state <> 'done'",
+    where: "state <> 'done' AND order_id > 0",
+    pageRows: 4_000,
     without: ['source_id'],
     stamp: `json_array(operation, state, attempts, stale_attempts, next_attempt_at, request_id, octet_length(request_body),
       octet_length(last_error), updated_at)`,

@@ -146,7 +146,6 @@ function replacement({ table, key, idColumn = 'id' }: TablePlan, values: object)
   const set = Object.keys(values).filter((name) => name in columns && name !== 'company_id' && !names.includes(name))
   return {
     target: names.flatMap((name) => columns[name] ?? []),
-    ...(idColumn !== 'id' && { targetWhere: sql`${named(idColumn)} IS NOT NULL` }),
     set: Object.fromEntries(set.map((name) => [name, sql`excluded.${named(name)}`])),
   }
 }

@@ -23,9 +23,7 @@ export async function findStorage({ db, companyId }: CompanyContext, orderId: nu
   return storage ?? null
 }
 
-type Deletion = Placeholders<Actor | 'key' | 'response', KeyName>
-
-const deletionRecord = prepareNamed((p: Deletion) => ({
+const deletionRecord = prepareNamed((p: Placeholders<Actor | 'key' | 'response', KeyName>) => ({
   audit: auditEntry(p, 'file.delete', sql`${p.key}`),
   result: resultStatement(p, sql`${p.response}`),
 }))

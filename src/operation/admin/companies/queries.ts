@@ -132,7 +132,7 @@ export async function deleteMember(context: AdminContext, { params: { email } }:
 /** Lists the companies that the caller may administer, with the role there, the first 1,000 by id. */
 export async function listOwnCompanies({ directory, caller }: AdminContext) {
   const all = sql`SELECT id, name, 'operator' AS role FROM companies`
-  const own = sql`SELECT c.id, c.name, m.role FROM members AS m JOIN companies AS c ON c.id = m.company_id
+  const own = sql`SELECT m.company_id AS id, c.name, m.role FROM members AS m JOIN companies AS c ON c.id = m.company_id
     WHERE m.email = ${caller.actor}`
   const [rows] = await directory.read([
     statement<{ id: number; name: string; role: Member['role'] | 'operator' }>(

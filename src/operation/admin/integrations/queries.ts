@@ -61,8 +61,10 @@ export async function listEvents(context: AdminContext, { query, after, limit }:
   const isIn = state === 'pending' ? sql`state IN ('pending', 'sent')` : state ? sql`state = ${state}` : sql`1`
   const isMeant = sql`state <> 'done' AND id > ${after[0] ?? 0} AND ${isPresent(sql`company_id`)}
     AND ${isListed(context, query)} AND ${isIn}`
+  const by = query.id === undefined ? sql`INDEXED BY accounting_outbox_of_order` : sql``
+  const page = sql`SELECT id FROM accounting_outbox ${by} WHERE ${isMeant} ORDER BY id LIMIT ${limit}`
   const [rows] = await context.db.read([
-    orm.select(eventColumns).from(accountingOutbox).where(isMeant).orderBy(accountingOutbox.id).limit(limit),
+    orm.select(eventColumns).from(accountingOutbox).where(sql`id IN (${page})`).orderBy(accountingOutbox.id),
   ])
   return rows
 }
@@ -70,7 +72,7 @@ export async function listEvents(context: AdminContext, { query, after, limit }:
 /** Links a client to a customer and retries its parked and dead events. @returns null without such a client */
 export async function linkCustomer(context: AdminContext, clientId: number, customerId: string) {
   const { companyId, db } = context
-  const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done'
+  const isGivenUp = sql`company_id = ${companyId} AND state IN ('parked', 'dead') AND state <> 'done' AND order_id > 0
     AND order_id IN (SELECT id FROM orders WHERE company_id = ${companyId} AND client_id = ${clientId})`
   const [[client], , , , [due]] = await db.writeIdempotent([
     statement<{ client_id: number; company_name: string }>(sql`UPDATE clients
@@ -85,7 +87,7 @@ export async function linkCustomer(context: AdminContext, clientId: number, cust
 /** Retries the undelivered events with an id or a state. @returns how many there are */
 export async function retryEvents(context: AdminContext, by: 'id' | 'state', values: readonly (number | string)[]) {
   const isMeant = sql`${sql.raw(by)} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`
-  const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND ${isMeant}`
+  const condition = sql`company_id = ${context.companyId} AND state <> 'done' AND order_id > 0 AND ${isMeant}`
   const [, , [due]] = await context.db.writeIdempotent([
     ...resend(context, condition),
     adminEntry(context, 'accounting_events.retry', values.join(), sql`changes() > 0`),
@@ -99,7 +101,7 @@ export async function retryEvents(context: AdminContext, by: 'id' | 'state', val
  * statement counts the events that were meant, also in a second run.
  */
 function resend({ companyId, now }: AdminContext, condition: SQL) {
-  const undelivered = sql`company_id = ${companyId} AND state <> 'done'`
+  const undelivered = sql`company_id = ${companyId} AND state <> 'done' AND order_id > 0`
   const meantOrders = sql`SELECT order_id FROM accounting_outbox WHERE ${condition}`
   return [
     statement(sql`UPDATE accounting_connections SET stopped_for = NULL, paused_until = 0, reason = NULL

@@ -34,9 +34,11 @@ export async function findToken({ companyId, directory: db, now }: AdminContext,
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
+/** Of the log, which may be long, only entries of times at which later tokens were created are read. */
 const isRotated = (companyId: number, id: number) =>
-  sql<boolean>`EXISTS (SELECT 1 FROM admin_log
-    WHERE company_id = ${companyId} AND action = 'tokens.rotate' AND entity_id = ${String(id)})`.mapWith(Boolean)
+  sql<boolean>`EXISTS (SELECT 1 FROM api_tokens AS later CROSS JOIN admin_log AS l INDEXED BY admin_log_at
+    ON l.at = later.created_at WHERE later.company_id = ${companyId} AND later.id > ${id}
+      AND l.company_id = ${companyId} AND l.action = 'tokens.rotate' AND l.entity_id = ${String(id)})`.mapWith(Boolean)
 const isActive = (now: number) => sql`${stateAt(now)} = 'active'`
 const hasRoom = ({ companyId, now }: AdminContext, others = sql`1`) =>
   sql`(SELECT count(*) FROM api_tokens

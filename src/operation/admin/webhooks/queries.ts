@@ -3,6 +3,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { type changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
+import { removeSome } from '../../copies/restore-queries.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 
@@ -11,10 +12,10 @@ export const MAX_ENDPOINTS = 10
 const lastChange = sql`(SELECT c.last_change FROM companies AS c WHERE c.id = webhook_endpoints.company_id)`
 const nextKept = sql`(SELECT min(f.sequence) FROM changes AS f
   WHERE f.company_id = webhook_endpoints.company_id AND f.sequence > webhook_endpoints.position)`
-const countWaiting = sql`SELECT count(*) FROM webhook_deliveries AS d
-  WHERE d.company_id = webhook_endpoints.company_id AND d.endpoint_id = webhook_endpoints.id`
+const countWaiting = sql`SELECT count(*) FROM (SELECT company_id, sequence FROM webhook_deliveries AS w
+  WHERE w.company_id = webhook_endpoints.company_id AND w.endpoint_id = webhook_endpoints.id LIMIT 1000) AS d`
 const waitingRemoved = sql`(${countWaiting}
-  AND NOT EXISTS (SELECT 1 FROM changes AS f WHERE f.company_id = d.company_id AND f.sequence = d.sequence))`
+  WHERE NOT EXISTS (SELECT 1 FROM changes AS f WHERE f.company_id = d.company_id AND f.sequence = d.sequence))`
 
 const { id, company_id, url, secret, event_types, enabled, disabled_reason, created_at, updated_at } = webhookEndpoints
 const columns = {
@@ -81,7 +82,7 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   }
   const [, , , [row]] = await db.writeIdempotent([
     statement(sql`UPDATE webhook_deliveries SET attempts = 0, first_attempt_at = NULL, next_attempt_at = ${now}
-      WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at IS NOT NULL
+      WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at > 0
         AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`),
     orm.update(webhookEndpoints).set(values).where(isMeant),
     adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, sql`changes() > 0`),
@@ -93,6 +94,7 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
 /** @returns the address of the deleted endpoint; null if it does not exist */
 export async function deleteEndpoint(context: AdminContext, id: string): Promise<string | null> {
   const { companyId, db } = context
+  for (let left = true; left; ) left = !(await removeSome(context, 'webhook_deliveries', sql`endpoint_id = ${id}`))
   const [, [row]] = await db.write([
     orm.delete(webhookDeliveries).where(isOfEndpoint(companyId, id)),
     orm.delete(webhookEndpoints).where(isEndpoint(companyId, id)).returning({ url: webhookEndpoints.url }),
