@@ -8,7 +8,7 @@ import { lacksSchema } from '../../kernel/db/refusals.ts'
 import { companies, members } from '../../kernel/db/schema.ts'
 import { conflict, invalid, unavailable } from '../../kernel/http/errors.ts'
 import { nameOf } from '../../kernel/http/isolate.ts'
-import { hasContent } from '../copies/read-queries.ts'
+import { hasContent } from '../copies/restore.ts'
 import type { AdminContext } from './context.ts'
 
 /** Finds a person's role in a company, and its database: null where the directory has none with this id. */

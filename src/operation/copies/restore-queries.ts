@@ -10,6 +10,7 @@ import { LAST_IDS, type Row, SEQUENCES, SETTINGS, type Sequences } from './table
 import { raiseTo } from './write-queries.ts'
 
 const REMOVED_ROWS = 2_000
+const KEYS = { changes: 'sequence', webhook_deliveries: 'endpoint_id, type, entity_id, sequence' }
 
 const sequenceColumns = sql.raw(SEQUENCES.join(', '))
 
@@ -90,8 +91,6 @@ export async function openForRestore(
   ])
   return opened.length > 0
 }
-
-const KEYS = { changes: 'sequence', webhook_deliveries: 'endpoint_id, type, entity_id, sequence' }
 
 /** Removes up to 2,000 rows of the company: of its feed, or deliveries. @returns whether none are left */
 export async function removeSome({ companyId, db }: CompanyContext, table: keyof typeof KEYS, isMeant = sql`1`) {

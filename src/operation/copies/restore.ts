@@ -2,12 +2,14 @@ import type { Administrator } from '../../kernel/db/audit.ts'
 import { slotProblem, syncDirectory } from '../../kernel/db/placement.ts'
 import { ApiError, conflict } from '../../kernel/http/errors.ts'
 import { forgetBackup } from './backup.ts'
-import { countRows, isEmpty, readCompany } from './read-queries.ts'
+import { countRows, hasContent, isEmpty, readCompany } from './read-queries.ts'
 import { beginReconciliation, type ReconcileContext, type Reconciliation, stepReconciliation } from './reconcile.ts'
-import { hasOthersThreads, openForRestore, suspendAgain } from './restore-queries.ts'
+import { hasOthersThreads, openForRestore, removeSome, suspendAgain } from './restore-queries.ts'
 import { BackupError, findWithData, listBackups, readManifest, readPart } from './store.ts'
 import { TABLE_NAMES, type TablePlan, UNITS } from './tables.ts'
 import { restoreRows } from './write-queries.ts'
+
+export { hasContent, isEmpty, removeSome }
 
 interface RestoreState {
   untilMs: number

@@ -83,7 +83,7 @@ export const TABLES: readonly TablePlan[] = [
   },
   planOf('accounting_connections'),
   planOf('accounting_links', 'order_id'),
-  // Delivered events are a history of 7 days, which a backup omits. Each page reads the keys of all others.
+  // Delivered events are a history of 7 days, which a backup omits.
   {
     ...planOf('accounting_outbox', 'id'),
     where: "state <> 'done' AND order_id > 0",

@@ -5,7 +5,7 @@ import { insertRow, named } from '../../../kernel/db/columns.ts'
 import { bindingOf, DIRECTORY, databaseNames, freeSlot, isPresent, isSettled } from '../../../kernel/db/placement.ts'
 import { companies, moves } from '../../../kernel/db/schema.ts'
 import { nameOf } from '../../../kernel/http/isolate.ts'
-import { hasContent } from '../../copies/read-queries.ts'
+import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
 import { checkKnown } from '../queries.ts'
 

@@ -34,7 +34,6 @@ export async function findToken({ companyId, directory: db, now }: AdminContext,
 }
 
 const isToken = (companyId: number, id: number) => sql`company_id = ${companyId} AND id = ${id}`
-/** Of the log, which may be long, only entries of times at which later tokens were created are read. */
 const isRotated = (companyId: number, id: number) =>
   sql<boolean>`EXISTS (SELECT 1 FROM api_tokens AS later CROSS JOIN admin_log AS l INDEXED BY admin_log_at
     ON l.at = later.created_at WHERE later.company_id = ${companyId} AND later.id > ${id}

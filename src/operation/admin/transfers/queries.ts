@@ -4,7 +4,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, type Statements, statement } from '../../../kernel/db/client.ts'
 import { DIRECTORY, IS_OWN } from '../../../kernel/db/placement.ts'
 import { imports } from '../../../kernel/db/schema.ts'
-import { hasContent } from '../../copies/read-queries.ts'
+import { hasContent } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
 import type { createImport } from './contract.ts'
 

@@ -3,7 +3,7 @@ import { adminEntry } from '../../../kernel/db/audit.ts'
 import { orm, statement } from '../../../kernel/db/client.ts'
 import { isPresent } from '../../../kernel/db/placement.ts'
 import { type changes, webhookDeliveries, webhookEndpoints } from '../../../kernel/db/schema.ts'
-import { removeSome } from '../../copies/restore-queries.ts'
+import { removeSome } from '../../copies/restore.ts'
 import type { AdminContext } from '../context.ts'
 import { isListed, type ListQuery, type Page } from '../queries.ts'
 
