@@ -17,7 +17,7 @@ const fields = {
   disabled_reason: z.nullable(z.string()).check(z.describe('Why the service disabled it; null where a caller did.')),
   replaying: z.boolean().check(z.describe('Whether changes of a time span are yet to be delivered again.')),
   behind: count.check(z.describe('How many changes of the company it is behind.')),
-  waiting: count.check(z.describe('How many other changes failed, or wait behind such a one: 1,000 of more.')),
+  waiting: count.check(z.describe('How many others failed, or wait behind such a one. At most 1,000 are counted.')),
   removed_changes: count.check(
     z.describe('How many of both are no longer kept. They are not delivered: read the lists again.'),
   ),
