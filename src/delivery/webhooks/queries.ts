@@ -35,7 +35,7 @@ const isOfEndpoint = (companyId: number, endpointId: string) =>
 const selectQueue = (companyId: number, endpointId: string) =>
   statement<{ failing: number; nextAt: number | null }>(sql`
     SELECT coalesce(sum(attempts > 0), 0) AS failing, min(next_attempt_at) AS nextAt FROM webhook_deliveries
-    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at > 0`)
+    WHERE ${isOfEndpoint(companyId, endpointId)} AND next_attempt_at >= 0`)
 
 /** Columns of an object's change, named `d`, of the feed's row `source`, and of its thread. */
 const itemColumns = (source: SQL) => sql`d.type, d.entity_id, d.sequence, ${source}.operation, ${source}.version,
@@ -123,7 +123,7 @@ export async function saveRound(
         OR EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isUnchanged}))`),
     // A replay may store changes before a failed one. Once such a change fails too, only it is retried.
     statement(sql`UPDATE webhook_deliveries AS d SET attempts = 0, first_attempt_at = NULL, next_attempt_at = NULL
-      WHERE ${isStored} AND next_attempt_at > 0 AND EXISTS (
+      WHERE ${isStored} AND next_attempt_at >= 0 AND EXISTS (
         SELECT 1 FROM webhook_deliveries AS w WHERE ${isStored} AND next_attempt_at IS NOT NULL
           AND w.type = d.type AND w.entity_id = d.entity_id AND w.sequence < d.sequence)`),
     statement(sql`UPDATE webhook_deliveries SET next_attempt_at = ${nowMs} WHERE ${isStored} AND next_attempt_at IS NULL

@@ -171,8 +171,13 @@ export async function closeCopies({ companyId }: CompanyContext, home: string, d
   return row
 }
 
-/** Writes the company's database into the directory, unless it is there. The entry must directly follow, in its batch. */
-export function placement(companyId: number, { destination, slot, by }: Target, condition = sql`1`) {
+/** Writes the company's database into the directory, unless it is already there. @param context of the directory */
+export async function setPlacement({ companyId, db }: CompanyContext, target: Target): Promise<void> {
+  await db.writeIdempotent(placement(companyId, target))
+}
+
+/** The entry must directly follow the statement that places the company, in its transaction. */
+function placement(companyId: number, { destination, slot, by }: Target, condition = sql`1`) {
   const [database, database_slot] = destination === DIRECTORY ? [null, null] : [destination, slot]
   const isElsewhere = sql`id = ${companyId} AND database IS NOT ${database} AND ${condition}`
   const entry = adminEntry(by, 'companies.move', destination, sql`changes() > 0`)

@@ -172,7 +172,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
     }
     case 'place': {
       const { slot = 0 } = (await guard.readGuard(from)) ?? {}
-      await directory.db.writeIdempotent(guard.placement(by.companyId, { destination, slot, by }))
+      await guard.setPlacement(directory, { destination, slot, by })
       await guard.endGuard(to)
       return toStep(state, 'remove')
     }

@@ -82,7 +82,7 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
   }
   const [, , , [row]] = await db.writeIdempotent([
     statement(sql`UPDATE webhook_deliveries SET attempts = 0, first_attempt_at = NULL, next_attempt_at = ${now}
-      WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at > 0
+      WHERE ${isOfEndpoint(companyId, id)} AND next_attempt_at >= 0
         AND EXISTS (SELECT 1 FROM webhook_endpoints WHERE ${isMeant} AND (${hasNewUrl} OR ${enables}))`),
     orm.update(webhookEndpoints).set(values).where(isMeant),
     adminEntry(context, `webhooks.update:${Object.keys(change).sort().join()}`, id, sql`changes() > 0`),
