@@ -177,7 +177,7 @@ async function doStep(move: Move, state: MoveState): Promise<MoveState | null> {
       return toStep(state, 'remove')
     }
     case 'remove': {
-      // They refer to the company's row, which goes last.
+      // Administrators' entries refer to the company's row, which goes last.
       if (state.table === 0) await collectAdminEntries(env, source)
       const step = await removeRows(from, { database: source, step: state.table, isCopy: false })
       return step === null ? null : { ...state, table: step }
