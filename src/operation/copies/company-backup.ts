@@ -16,7 +16,7 @@ import { continueBackup, forgetBackup } from './backup.ts'
 import { closeCopies, findMove } from './guard-queries.ts'
 import { continueMove } from './move.ts'
 import { continueRecovery, type ReconcileContext, saveSequences } from './reconcile.ts'
-import { ABANDONED_MS, continueRestore, isRestoring, repeatRestore } from './restore.ts'
+import { ABANDONED_MS, BEING_RESTORED, continueRestore, isRestoring, repeatRestore } from './restore.ts'
 import { listCompanies } from './restore-queries.ts'
 
 /** A call or a run of a backup starts no step after this time: another waits for it. The next one continues. */
@@ -72,7 +72,7 @@ export class CompanyBackup extends CompanyObject {
   /** Moves the company to another database, step by step like {@link restore}. */
   move(by: Administrator, destination: string) {
     return this.inTurn(async () => {
-      if (isRestoring(this.kv)) throw conflict('The company is being restored: repeat that until it is done')
+      if (isRestoring(this.kv)) throw conflict(BEING_RESTORED)
       // The backup's state belongs to the old database.
       forgetBackup(this.kv)
       return continueMove(this.env, by, destination, CALL_MS)

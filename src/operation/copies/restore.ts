@@ -115,6 +115,8 @@ async function openRestore(context: ReconcileContext, kv: SyncKvStorage, untilMs
   return state
 }
 
+export const BEING_RESTORED = 'The company is being restored: repeat that until it is done'
+
 /** Whether a restore goes on. One that is only checked, and was left, has changed nothing: it is forgotten. */
 export function isRestoring(kv: SyncKvStorage): boolean {
   const state = kv.get<RestoreState>(RESTORE)

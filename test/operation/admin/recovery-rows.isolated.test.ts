@@ -17,11 +17,10 @@ import {
   restoreAsOperator,
   rowsOf,
   sweepDueBackups,
+  today,
   wipe,
   wipeAll,
 } from '../copies/support.ts'
-
-const today = () => new Date().toISOString().slice(0, 10)
 
 const DAY_MS = 86_400_000
 

@@ -26,11 +26,10 @@ import {
   restoreAsOperator,
   rowsOf,
   sweepDueBackups,
+  today,
   wipe,
   wipeAll,
 } from '../copies/support.ts'
-
-const today = () => new Date().toISOString().slice(0, 10)
 
 // A recovery visits every company: those of earlier tests would take most of its time.
 beforeEach(wipeAll)

@@ -123,6 +123,8 @@ export async function sweepDueBackups(now = Date.now(), bindings: Partial<Env> =
 /** Where companies have their data. */
 export const HOMES: Home[] = ['DB', 'DB_TWO']
 
+export const today = () => new Date().toISOString().slice(0, 10)
+
 export const OF_DIRECTORY: readonly string[] = [...DIRECTORY_TABLES, 'moves']
 
 const conditionOf = (table: string) => (table === 'companies' ? 'id = ?1' : 'company_id = ?1')

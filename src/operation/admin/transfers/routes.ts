@@ -8,7 +8,7 @@ import { conflict, found, invalid } from '../../../kernel/http/errors.ts'
 import { BUDGET_MS, bodyBudgetMs, log, nameOf, pause, withDeadline } from '../../../kernel/http/isolate.ts'
 import { importThread } from '../../../resources/mail/threads.ts'
 import { exportPage, line, SECTIONS } from '../../copies/export.ts'
-import { isEmpty } from '../../copies/restore.ts'
+import { BEING_RESTORED, isEmpty } from '../../copies/restore.ts'
 import { findAddressIssues } from '../../copies/seed/integrations-file.ts'
 import { countFile, planLoad, throwConflict } from '../../copies/seed/load.ts'
 import type { AdminContext } from '../context.ts'
@@ -62,7 +62,7 @@ export const routes = [
     if (!check) {
       // Of two rows with one id, that of the file would stay.
       const isRestoring = await context.env.COMPANY_BACKUP.getByName(String(context.companyId)).isRestoring()
-      if (isRestoring) throw conflict('The company is being restored: repeat that until it is done')
+      if (isRestoring) throw conflict(BEING_RESTORED)
       const hasRows = Object.keys(counts).some((name) => name !== 'integrations')
       await loadPart(context, body, plan.statements, hasRows).catch(throwConflict)
       await syncDirectory(context, Object.keys(file.company))

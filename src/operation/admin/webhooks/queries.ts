@@ -94,7 +94,9 @@ export async function updateEndpoint(context: AdminContext, id: string, change: 
 /** @returns the address of the deleted endpoint; null if it does not exist */
 export async function deleteEndpoint(context: AdminContext, id: string): Promise<string | null> {
   const { companyId, db } = context
-  for (let left = true; left; ) left = !(await removeSome(context, 'webhook_deliveries', sql`endpoint_id = ${id}`))
+  // Others wait for each removal. The last one takes what came meanwhile.
+  let isEmpty = false
+  while (!isEmpty) isEmpty = await removeSome(context, 'webhook_deliveries', sql`endpoint_id = ${id}`)
   const [, [row]] = await db.write([
     orm.delete(webhookDeliveries).where(isOfEndpoint(companyId, id)),
     orm.delete(webhookEndpoints).where(isEndpoint(companyId, id)).returning({ url: webhookEndpoints.url }),
