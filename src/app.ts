@@ -1,6 +1,6 @@
 import type { Context, Next } from 'hono'
+import { HonoBase } from 'hono/hono-base'
 import { TrieRouter } from 'hono/router/trie-router'
-import { Hono } from 'hono/tiny'
 import type { AppEnv } from './kernel/api/context.ts'
 import { addCommonHeaders, mount, OWN_ORIGIN, type Route, refuseMethod } from './kernel/api/endpoint.ts'
 import { refuseQuery } from './kernel/api/input.ts'
@@ -26,22 +26,22 @@ import { routes as products } from './resources/products/routes.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/
 
-export function createApp(routes: readonly Route[], administration: readonly Route[]): Hono<AppEnv> {
-  const app = new Hono<AppEnv>({ strict: false })
-  // The router of `hono/tiny` tests the patterns of all routes, one after the other.
-  app.router = new TrieRouter()
+const newApp = () => new HonoBase<AppEnv>({ strict: false, router: new TrieRouter() })
+
+export function createApp(routes: readonly Route[], administration: readonly Route[]): HonoBase<AppEnv> {
+  const app = newApp()
   app.use(serve)
   // Hono passes Errors to its own handler before the middleware sees them.
   app.onError(toResponse)
   app.notFound(serveAsset)
 
-  const api = new Hono<AppEnv>({ strict: false })
+  const api = newApp()
   serveOpen(api, '/openapi.json', 'openapi', (c) => fetchAsset(c, '/openapi.json'))
   api.use(admit, openContext)
   mount(api, routes)
   app.route('/api/v1', api)
 
-  const admin = new Hono<AppEnv>({ strict: false })
+  const admin = newApp()
   serveOpen(admin, '/openapi.json', 'openapi', (c) => fetchAsset(c, '/admin-openapi.json'))
   mount(admin, administration)
   app.route('/admin/v1', admin)
@@ -57,7 +57,7 @@ export const routes = [...account, ...clients, ...orders, ...changes, ...product
 export const app = createApp(routes, adminRoutes)
 
 /** Serves a path that needs no token and takes no query. */
-function serveOpen(app: Hono<AppEnv>, path: string, operation: string, respond: typeof serveAsset): void {
+function serveOpen(app: HonoBase<AppEnv>, path: string, operation: string, respond: typeof serveAsset): void {
   app.get(path, async (c) => {
     await refuseQuery(c)
     c.set('operation', operation)

@@ -35,7 +35,7 @@ const BUNDLED = [
   'fast-check',
   'fastest-levenshtein',
   'hono',
-  'hono/tiny',
+  'hono/hono-base',
   'ipaddr.js',
   'jose',
   'saxen',
