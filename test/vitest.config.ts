@@ -60,8 +60,8 @@ const workerWith = (bindings: Record<string, string>): Project => ({
     globalSetup: ['./test/global-setup.ts'],
     setupFiles: ['./test/support/setup.ts'],
     // For what hangs: a busy machine is slower by far than a quiet one.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     // Vitest would carry each line out of the worker, and fail a run in which an object logs after its file's end.
     disableConsoleIntercept: true,
     // With it, workerd is sent the code of every module again with each file that imports it.
@@ -78,7 +78,7 @@ const workerIsolated = workerWith({ EMPTIED: 'true' })
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
 const node: Project = {
   extends: true,
-  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 300_000, hookTimeout: 300_000 },
+  test: { globalSetup: ['./test/node/cli-setup.ts'], testTimeout: 600_000, hookTimeout: 600_000 },
 }
 
 /** The longest files come first. */
@@ -122,7 +122,7 @@ export default defineConfig({
   test: {
     // Workers wait for disks and timers: one more than cores keeps the cores busy.
     maxWorkers: availableParallelism() + 1,
-    expect: { poll: { timeout: 30_000 } },
+    expect: { poll: { timeout: 120_000 } },
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
     sequence: { sequencer: ByProject, shuffle: { tests: true } },
     projects: [

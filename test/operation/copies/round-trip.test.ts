@@ -157,4 +157,4 @@ it('a restore gives every row of every table back, as of each of several days', 
     expect(await searchOf(company)).toEqual(searches[day])
     expect((await hugeText(company)) === texts[day]).toBe(true)
   }
-}, 120_000)
+})

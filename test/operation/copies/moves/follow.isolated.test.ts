@@ -280,7 +280,7 @@ it('a move needs no value over 2,000,000 bytes where JSON escapes every characte
     expect((await company.call('POST', '/orders', sent)).status).toBe(200)
   }
   expect(await largestOfMove()).toBeLessThan(2_000_000)
-}, 120_000)
+})
 
 it('a move writes at most 1,000 rows in one transaction while it copies orders with their lines', async () => {
   const { id: client_id } = (await company.call('POST', '/clients', client('Acme'))).body.client
