@@ -832,7 +832,9 @@ export interface components {
             /** @description Stored as sent. */
             website?: string | null;
             phone?: string | null;
+            /** @description Stored and returned. Whether an order is sent follows the order and the company. */
             accounting_sync_enabled?: boolean;
+            /** @description New orders take it over with its reason. Existing ones keep theirs. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
@@ -1073,7 +1075,9 @@ export interface components {
             /** @description Stored as sent. */
             website?: string | null;
             phone?: string | null;
+            /** @description Stored and returned. Whether an order is sent follows the order and the company. */
             accounting_sync_enabled?: boolean;
+            /** @description New orders take it over with its reason. Existing ones keep theirs. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */
@@ -1572,7 +1576,9 @@ export interface components {
             /** @description Stored as sent. */
             website?: string | null;
             phone?: string | null;
+            /** @description Stored and returned. Whether an order is sent follows the order and the company. */
             accounting_sync_enabled?: boolean;
+            /** @description New orders take it over with its reason. Existing ones keep theirs. */
             tax_exempt?: boolean;
             tax_exempt_reason?: string | null;
             /** @description `true` hides the client from the list, `false` brings it back. */

@@ -32,9 +32,10 @@ function nullable<T extends z.ZodMiniType>(schema: T, seeded: string, sent?: str
   }
 }
 
-function flag(seeded: string) {
-  const seed = z._default(z.boolean(), false).check(z.describe(seeded))
-  return { shown: z.boolean(), sent: z.optional(z.boolean()), seeded: seed }
+function flag(text: string) {
+  const described = z.describe(text)
+  const seeded = z._default(z.boolean(), false).check(described)
+  return { shown: z.boolean(), sent: z.optional(z.boolean()).check(described), seeded }
 }
 
 /** The fields that callers set: in responses, in requests and in seed files. */
@@ -45,7 +46,7 @@ const fields = {
   website: nullable(oneLine(255), 'The address of the website, stored as written.', 'Stored as sent.'),
   phone: nullable(trimmed(255), 'The phone number, in any form.'),
   accounting_sync_enabled: flag('Stored and returned. Whether an order is sent follows the order and the company.'),
-  tax_exempt: flag('Pays no tax.'),
+  tax_exempt: flag('New orders take it over with its reason. Existing ones keep theirs.'),
   tax_exempt_reason: nullable(trimmed(1000), 'Why it pays no tax.'),
   deleted: {
     ...flag('Hidden from lists, as if it had been deleted through the API.'),
