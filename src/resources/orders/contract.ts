@@ -168,7 +168,7 @@ export const published = {
     updateOrder: {
       summary: 'Update an order',
       description:
-        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. An invoice that the accounting system has voided meanwhile cannot be changed there: a person must, and `accounting.status` is `dead`. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null, but `invoice_items` is a 409 then. A discount amount or type that is sent alone is combined with the stored other.',
+        'Changes only the fields that are sent, in one transaction. `deleted: false` brings a deleted order and its invoice back, together with the other fields that are sent. An invoice that the accounting system has voided meanwhile cannot be changed there: a person must, and `accounting.status` is `dead`, or `parked` where the client is another one by now. `invoice_items` replaces all lines, as `putInvoiceItems` does. Fields of the invoice change the order’s default invoice; without one they are ignored and `invoice` is null, but `invoice_items` is a 409 then. A discount amount or type that is sent alone is combined with the stored other.',
       example: {
         params: { id: '44' },
         body: { status_id: 11, discount_amount: 10, discount_amount_type: 'percentage' },

@@ -81,6 +81,16 @@ describe('an order’s changes', () => {
     expect(await shop.accounting(id)).toMatchObject({ status: 'dead', last_error: expect.any(String), synced_at })
   })
 
+  it('need a person, too, where the order of a voided invoice comes back for another client', async () => {
+    const { shop, id } = await Shop.openDelivered()
+    await shop.deliverDeletion(id)
+    const { client } = (await shop.call('POST', '/clients', { company_name: 'Other' })).body
+    await shop.call('PATCH', `/orders/${id}`, { deleted: false, client_id: client.id })
+    await shop.deliver()
+    expect(await shop.statusOf(id)).toMatch(/^parked: .*6140/)
+    expect(await shop.changes()).toEqual(['customer', 'create', 'void', 'customer'])
+  })
+
   it('are deleted in the accounting system when the company is configured so, and come back', async () => {
     const shop = await Shop.open({ delete_mode: 'delete' })
     const id = await shop.deliverOrder()
