@@ -7,19 +7,30 @@ const TRIGRAM_LENGTH = 3
 /** Around each character of the column `spaced`, see the migrations. */
 const CHARACTER_SEPARATOR = '\u001e'
 
-/** At every place of a phrase's first trigram, FTS5 may read all others: of a longer text only its ends are phrases. */
 const PHRASE_LENGTH = 24
 
+/**
+ * The start of a text that is a phrase. It has no trigram twice: FTS5 reads all places of a trigram for each time that a
+ * phrase has it, which takes 80 times as long where a row has hundreds of like letters.
+ */
+function startOf(text: string): string {
+  const characters = Array.from(text).slice(0, PHRASE_LENGTH)
+  const trigrams = characters.map((_, at) => characters.slice(at, at + TRIGRAM_LENGTH).join(''))
+  const repeated = trigrams.findIndex((each, at) => trigrams.indexOf(each) < at)
+  return characters.slice(0, repeated < 0 ? PHRASE_LENGTH : repeated + TRIGRAM_LENGTH - 1).join('')
+}
+
+const reversed = (text: string) => Array.from(text).reverse().join('')
+
 /** Whether what is found must be compared with these texts. */
-export const isLong = (texts: string[]) => texts.some((each) => Array.from(each).length > PHRASE_LENGTH) || undefined
+export const isLong = (texts: string[]) => texts.some((each) => startOf(each) !== each) || undefined
 
 /** An FTS5 phrase: with the trigram tokenizer a phrase is exactly a substring. */
 const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
 
 /** Requires a substring of a column; only its start and its end if that {@link isLong}. Many names have the same start. */
 function has(column: 'text' | 'digits', text: string): string {
-  const characters = Array.from(text)
-  const ends = [characters.slice(0, PHRASE_LENGTH).join(''), characters.slice(-PHRASE_LENGTH).join('')]
+  const ends = [startOf(text), reversed(startOf(reversed(text)))]
   return [...new Set(ends)].map((end) => `${column} : ${phrase(end)}`).join(' AND ')
 }
 
