@@ -154,7 +154,7 @@ async function runOnce<T>(c: Context<AppEnv>, context: RequestContext, bodyHash:
     throw invalid([{ path: 'Idempotency-Key', message: 'must have 1 to 255 visible ASCII characters' }])
   }
   const { pathname, search } = new URL(c.req.url)
-  const fingerprint = hash('sha256', `${c.req.method} ${pathname}${search} ${bodyHash}`)
+  const fingerprint = hash('sha256', `${c.req.method} ${pathname.replace(/\/$/, '')}${search} ${bodyHash}`)
   const name = `${context.token.id}/${key}`
   if (running.get(name)) throw errorFor('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
   running.set(name, true)

@@ -83,8 +83,8 @@ describe('a request that is sent again with its key', () => {
     expect(first.status, JSON.stringify(first.body)).toBe(status)
     expect(isReplayed(first)).toBe(false)
     const before = await countAll()
-    for (let i = 0; i < 2; i++) {
-      const again = await company.call(method, path, body, sent)
+    for (const samePath of [path, `${path}/`]) {
+      const again = await company.call(method, samePath, body, sent)
       expect([again.status, JSON.stringify(again.body)]).toEqual([status, JSON.stringify(first.body)])
       expect(isReplayed(again)).toBe(true)
       expect(again.headers.get('etag')).toBe(first.headers.get('etag'))
