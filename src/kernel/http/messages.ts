@@ -106,8 +106,10 @@ function suggest(sent: unknown, known: readonly string[]): string {
   if (meant !== undefined) return `; did you mean ${meant}?`
   if (Object.hasOwn(HINTS, sent)) return `; ${HINTS[sent]}`
   const letters = lettersOf(sent)
+  // A minus means the descending order.
+  const alike = known.filter((name) => name.startsWith('-') === sent.startsWith('-'))
   // The first of names with the same letters.
-  const byLetters = new Map(known.toReversed().map((name) => [lettersOf(name), name]))
+  const byLetters = new Map(alike.toReversed().map((name) => [lettersOf(name), name]))
   const isClose = (other: string) => distance(letters, other) <= Math.min(2, Math.floor(other.length / 4))
   const [only = '', ...others] = byLetters.has(letters) ? [letters] : [...byLetters.keys()].filter(isClose)
   const found = others.length === 0 && byLetters.get(only)

@@ -135,12 +135,17 @@ describe('a body with one mistake gets one issue that says what is wrong and wha
   })
 })
 
+const sorts = '"id", "-id", "created_at", "-created_at", "updated_at", "-updated_at"'
+
 it.each([
   ['/clients?per_page=101', 'per_page must be between 1 and 100'],
   ['/clients?perPage=5', 'perPage is not a known parameter; did you mean per_page?'],
   ['/clients?limit=5', 'limit is not a known parameter; did you mean per_page?'],
   ['/clients?page=1&page=2', 'page must be sent only once'],
   ['/clients?sort=id&sort=-id', 'sort must be sent only once'],
+  ['/clients?sort=-ID', `sort must be one of ${sorts}; did you mean -id?`],
+  ['/clients?sort=-updatedAt', `sort must be one of ${sorts}; did you mean -updated_at?`],
+  ['/clients?sort=updatedAt', `sort must be one of ${sorts}; did you mean updated_at?`],
   ['/orders/1?deleted=include&deleted=include', 'deleted must be sent only once'],
   ['/orders?expand=client&expand=client', 'expand must be sent only once'],
   ['/changes?start=latest&start=latest', 'start must be sent only once'],
