@@ -166,10 +166,13 @@ async function runAll<T, C extends WriteContext>(
   try {
     return await runTogether(context, items, at, key !== null)
   } catch (error) {
-    const refusal = refusalOf(error)
-    if (!refusal) throw error
-    const stored = key ? await findStored(context, key) : new Map<number, Stored>()
-    if (key && (stored.size > 0 || KEY_TAKEN.test(databaseMessage(error)))) {
+    const isTaken = KEY_TAKEN.test(databaseMessage(error))
+    const refusal = isTaken ? null : refusalOf(error)
+    if (!isTaken && !refusal) throw error
+    // A repetition of the request, in another isolate, may have run after the first look-up.
+    const lookUp = isTaken ? context.idempotency : key
+    const stored = lookUp ? await findStored(context, lookUp) : new Map<number, Stored>()
+    if (!refusal || stored.size > 0) {
       const open = items.filter(({ position }) => !stored.has(position))
       return [...replay(context, items, stored, at), ...(await runAll(context, open, nextTime))]
     }
@@ -250,7 +253,6 @@ function refusalOf(error: unknown): ApiError | null {
   if (/UNIQUE constraint failed: (clients|orders)\.company_id, \1\.external_id/.test(message)) {
     return errorFor('external_id_taken')
   }
-  if (KEY_TAKEN.test(message)) return errorFor('idempotency_key_in_use', { headers: { 'Retry-After': '1' } })
   return quotaRefusal(error)
 }
 

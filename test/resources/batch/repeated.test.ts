@@ -1,7 +1,8 @@
 import { env } from 'cloudflare:workers'
 import { describe, expect, it } from 'vitest'
+import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
 import { type ApiResponse, mintCompany, mintToken, request, send } from '../../support/app.ts'
-import { stopTime } from '../../support/time.ts'
+import { moveTime, resumeTime, stopTime } from '../../support/time.ts'
 import { DATABASE_BATCH, loseResponses, replaceCalls } from '../../support/wrap-bindings.ts'
 import { batchesOf, create, fresh, newOrder, rename, type Sent, statusesOf } from './support.ts'
 
@@ -94,6 +95,25 @@ describe('a batch that is sent again with its key', () => {
     expect(statusesOf(last)).toEqual([200, 200, 409, 200, 200])
     expect((await own.call('GET', '/clients')).body.pagination.total).toBe(4)
     expect((await own.call('GET', `/clients/${id}`)).body.client).toMatchObject({ company_name: 'C', version: 3 })
+  })
+
+  it.each([1, 2, 3, 4, 5])('returns what a repetition in another isolate returns before batch %i', async (before) => {
+    const [headers, taken, own] = [keyed(), fresh(), await mintCompany({ home: 'DB' })]
+    await run([create(taken)], {}, own)
+    const operations = [create(), create(taken), create(), newOrder({ title: 'A', client_id: { $ref: '0.client.id' } })]
+    let other: ApiResponse | undefined
+    const meeting = replaceCalls(env, DATABASE_BATCH, async (work, batch) => {
+      if (batch !== before) return work()
+      // This isolate has then forgotten the key of the first request.
+      moveTime(BUDGET_MS.handler)
+      other = await run(operations, headers, own).finally(resumeTime)
+      return work()
+    })
+    const response = await send(request(own.token, 'POST', '/batch', { operations }, headers), { env: meeting })
+    expect(statusesOf(response)).toEqual([200, 409, 200, 200])
+    expect(response.body).toEqual(other?.body)
+    const totals = await Promise.all(['clients', 'orders'].map((path) => own.call('GET', `/${path}`)))
+    expect(totals.map(({ body }) => body.pagination.total)).toEqual([3, 1])
   })
 
   it('carries out each operation once, however many are sent at once', async () => {
