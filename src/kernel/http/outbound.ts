@@ -79,7 +79,7 @@ async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, l
   const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal }).catch(() => {
     throw new OutboundError('network')
   })
-  const reader = response.body?.getReader()
+  const reader = response.body?.getReader({ mode: 'byob' })
   // An aborted signal may not end a stalled body, but canceling its reader does.
   const cancel = () => void reader?.cancel().catch(() => {})
   if (signal.aborted) cancel()
@@ -91,13 +91,16 @@ async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, l
 /** A large body that is silent for this long is given up, since others may wait for its memory. */
 const SILENT_MS = 2_000
 
-type Reader = ReadableStreamDefaultReader<Uint8Array> | undefined
+/** A chunk is read full: otherwise a single byte may arrive in, and hold, a buffer of 4 KiB. */
+const READ_BYTES = 20_000
+
+type Reader = ReadableStreamBYOBReader | undefined
 
 async function readText(reader: Reader, headers: Headers, maxBytes: number, lease: Lease): Promise<string> {
   if (!reader) return ''
   const chunks: Uint8Array[] = []
   for (let sizeBytes = 0; ; ) {
-    const read = reader.read().catch(() => {
+    const read = reader.readAtLeast(READ_BYTES, new Uint8Array(READ_BYTES)).catch(() => {
       throw new OutboundError('cut')
     })
     const { done, value } = await (lease.bytes > 0 ? withDeadline(read, SILENT_MS) : read)

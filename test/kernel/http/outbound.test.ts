@@ -1,3 +1,4 @@
+import { Buffer } from 'node:buffer'
 import { describe, expect, inject, it, vi } from 'vitest'
 import { isolateMemory, SMALL_BODY_BYTES } from '../../../src/kernel/http/isolate.ts'
 import { callOutside, charsetOf } from '../../../src/kernel/http/outbound.ts'
@@ -92,6 +93,25 @@ describe('the memory of a body', () => {
     expect(isolateMemory.usedBytes - before).toBe(sent)
     await failed
     expect([isolateMemory.usedBytes - before, Date.now() - startMs < 15_000]).toEqual([0, true])
+  })
+
+  it('is that of its bytes when they come one by one', async () => {
+    let left = 1_000
+    // The runtime gives each of them in a buffer of this size.
+    const pull = (controller: ReadableByteStreamController) => {
+      if (left-- > 0) controller.enqueue(new Uint8Array(new ArrayBuffer(4_096), 0, 1))
+      else controller.close()
+    }
+    const fetching = vi.spyOn(globalThis, 'fetch')
+    fetching.mockResolvedValue(new Response(new ReadableStream({ type: 'bytes', pull })))
+    const join = vi.spyOn(Buffer, 'concat')
+    const request = { url: 'https://1.1.1.1/', method: 'GET', headers: {} } as const
+    const text = callOutside(request, 5_000, ({ readText }) => readText(MAX_BYTES))
+    const length = await text.then((read) => read.length).finally(() => fetching.mockRestore())
+    const held = join.mock.calls.flatMap(([chunks]) => chunks.map(({ buffer }) => buffer.byteLength))
+    join.mockRestore()
+    expect([length, held.length > 0]).toEqual([1_000, true])
+    expect(held.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(100_000)
   })
 
   it('is waited for until the deadline of the call, and not by a small body', async () => {
