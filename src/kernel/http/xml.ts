@@ -26,7 +26,9 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
       throw error
     })
     .on('text', (raw) => {
-      text += raw.includes('&') ? raw.replaceAll(REFERENCE, decodeReference) : raw
+      const hasReferences = raw.includes('&')
+      if (hasReferences && raw.length > MAX_DECODED) throw new Error('too long for references')
+      text += hasReferences ? raw.replaceAll(REFERENCE, decodeReference) : raw
     })
     .on('cdata', (raw) => {
       text += raw
@@ -46,6 +48,9 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
     .parse(xml)
   if (!hasEnded) throw new Error('no element')
 }
+
+/** Every match of a text is held until all are replaced: 4 MB of them would take 600 MB. */
+const MAX_DECODED = 100_000
 
 /** An ampersand, with the rest of the reference that it must begin. */
 const REFERENCE = /&(?:#(\d{1,7});|#x([\da-fA-F]{1,6});|(amp|lt|gt|apos|quot);)?/g

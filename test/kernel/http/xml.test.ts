@@ -24,6 +24,7 @@ it.each([
   ['numeric references, beyond 16 bits too', '<a>&#65;&#x42;&#128512;&#x1F600;</a>', 'AB😀😀'],
   ['a reference once only', '<a>&amp;lt;</a>', '&lt;'],
   ['CDATA as it is', '<a>x<![CDATA[<&amp;>]]>y</a>', 'x<&amp;>y'],
+  ['many references', `<a>${'&amp;'.repeat(20_000)}</a>`, '&'.repeat(20_000)],
   ['text around a comment and an instruction', '<a>x<!-- <b> --><?p?>y</a>', 'xy'],
 ])('readXml reads %s', (_, xml, text) => expect(textsOf(xml)).toEqual({ a: text }))
 
@@ -48,6 +49,7 @@ it.each([
   ['two roots', '<a/><b/>'],
   ['text after the root', '<a/>x'],
   ['text before the root', 'x<a/>'],
+  ['a text full of references, which are held at once', `<a>${'&amp;'.repeat(20_001)}</a>`],
   ['HTML', '<html><body><p>x<br></body></html>'],
   ['elements that are nested too deep', '<a>'.repeat(9) + '</a>'.repeat(9)],
 ])('readXml refuses %s', (_, xml) => expect(() => textsOf(xml)).toThrow())
