@@ -220,6 +220,11 @@ it('supplier_a reads up to 10,000 rows of a response', () => {
   expect(() => rowsOf(10_001)).toThrow('too many rows')
 })
 
+it('supplier_a keeps nothing of a row but published fields, however many others it has', () => {
+  const { rows } = readEnvelope(envelope(row('<style>K500</style><f1>x</f1><f2>x</f2><size>M</size>')))
+  expect(rows).toEqual([{ style: 'K500', size: 'M' }])
+})
+
 it('supplier_a times out', async () => {
   const { scope, supplier } = connect({ timeoutMs: 150 })
   await scope.setFaults({ delayMs: 3000 })
