@@ -149,10 +149,14 @@ async function refusalOf({ status, readText }: OutboundResponse): Promise<Storag
   return new StorageError('refused', status, await code.catch(() => null))
 }
 
+/** A published date-time has four digits of the year. */
+const YEAR_10000 = 253_402_300_800_000
+
 /** A file by its size and time as text; null if one is malformed. */
 function fileOf(key: string, size: string | null = '', changed: string | null = ''): StoredFile | null {
   const changedAt = Date.parse(changed ?? '')
-  return /^\d{1,15}$/.test(size ?? '') && !Number.isNaN(changedAt) ? { key, sizeBytes: Number(size), changedAt } : null
+  const isValid = /^\d{1,15}$/.test(size ?? '') && changedAt >= 0 && changedAt < YEAR_10000
+  return isValid ? { key, sizeBytes: Number(size), changedAt } : null
 }
 
 async function readPage(response: OutboundResponse): Promise<FilePage> {

@@ -81,6 +81,7 @@ describe('readObjectList', () => {
     ['no size', list(`${end}${object.replace('<Size>3', '<Size>')}`)],
     ['a size that is no number', list(`${end}${object.replace('<Size>3', '<Size>three')}`)],
     ['no time', list(`${end}${object.replace('2026', 'then')}`)],
+    ['a year of five digits', list(`${end}${object.replace('2026', '+012026')}`)],
     ['a key of 1,026 bytes', list(`${end}${object.replace('a%2Bb+c%20d', '字'.repeat(342))}`)],
     ['a key of 1,025 characters', list(`${end}${object.replace('a%2Bb+c%20d', 'k'.repeat(1_025))}`)],
     ['a key that cannot be decoded', list(`${end}${url}${object.replace('%2B', '%ZZ')}`)],
