@@ -6,6 +6,8 @@ import { classify, type FailureClass } from './decisions.ts'
 const TIMEOUT_MS = 15_000
 /** The limit leaves room: an invoice of 500 lines has about 200 kB. */
 const MAX_RESPONSE_BYTES = 4 * 1024 * 1024
+/** Twice as many as the largest list of invoices has. */
+const MAX_VALUES = 400_000
 const MAX_MESSAGE = 300
 const MAX_FAULT_ERRORS = 20
 const MAX_XML_LENGTH = 16_384
@@ -56,7 +58,7 @@ export async function sendRequest<T>(schema: z.ZodMiniType<T>, request: Accounti
     throw new AccountingError('no_token_endpoint', message)
   }
   if (!fault && status >= 200 && status < 300) {
-    const parsed = schema.safeParse(parseJson(body))
+    const parsed = schema.safeParse(parseJson(body, MAX_VALUES))
     if (!parsed.success) throw noResponse('the response has another form')
     return parsed.data
   }
@@ -105,7 +107,7 @@ const faultBody = z.object({
 export function readFault(body: string): Fault | null {
   const start = body.trimStart()
   if (start.startsWith('<')) return readXmlFault(start.slice(0, MAX_XML_LENGTH))
-  const parsed = faultBody.safeParse(parseJson(start))
+  const parsed = faultBody.safeParse(parseJson(start, MAX_VALUES))
   if (!parsed.success) return null
   const { Fault, fault, error, error_description: description } = parsed.data
   if (!Fault && !fault) {

@@ -126,8 +126,9 @@ export function joinOr(names: readonly string[]): string {
   return names.length > 1 ? `${names.slice(0, -1).join(', ')} or ${names.at(-1)}` : names.join()
 }
 
-/** @returns undefined for a text that is not JSON */
-export function parseJson(text: string): unknown {
+/** @returns undefined for a text that is not JSON, or has more values: parsed, one may take ten times its bytes */
+export function parseJson(text: string, maxValues = Number.POSITIVE_INFINITY): unknown {
+  if (maxValues < text.length && !text.matchAll(/[,[{]/g).drop(maxValues).next().done) return
   try {
     return JSON.parse(text)
   } catch {

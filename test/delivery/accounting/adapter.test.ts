@@ -59,6 +59,7 @@ describe('an invoice', () => {
 const TOKEN = '^POST /oauth2'
 /** What the system sends with 200. */
 const INVOICE = JSON.stringify({ Invoice: { Id: '1', SyncToken: '0', TotalAmt: 123.41 } })
+const MANY_VALUES = JSON.stringify({ Invoice: { ...JSON.parse(INVOICE).Invoice, Line: Array(400_000).fill(0) } })
 
 const transient = (text: string) => ({ failure: 'transient', message: expect.stringContaining(text) })
 
@@ -71,6 +72,12 @@ describe('a failed call', () => {
     ['a response cut short', { cutAfterBytes: 20 }, 'transient'],
     ['a response that is not JSON', { status: 200, body: 'ok' }, 'transient'],
     ['a response without the invoice', { status: 200, body: '{}' }, 'transient'],
+    [
+      'an id that a number cannot hold',
+      { status: 200, body: INVOICE.replace('"1"', '12345678901234567890') },
+      'transient',
+    ],
+    ['more values than any list has', { status: 200, body: MANY_VALUES }, 'transient', 'another form'],
     ['300 with an invoice', { status: 300, body: INVOICE }, 'transient'],
     ['429', { ...SPOILT.throttled }, 'throttle'],
     ['throttling in XML', { ...SPOILT.throttledXml }, 'throttle'],
