@@ -16,7 +16,7 @@ interface Events {
  *   shown or logged
  */
 export function readXml(xml: string, maxDepth: number, { open, close }: Events): void {
-  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type or entity is refused')
+  if (/<!(?:DOCTYPE|ENTITY)/i.test(xml)) throw new Error('a document type')
   const path: string[] = []
   let text = ''
   let hasEnded = false
@@ -26,15 +26,15 @@ export function readXml(xml: string, maxDepth: number, { open, close }: Events):
       throw error
     })
     .on('text', (raw) => {
-      const hasReferences = raw.includes('&')
-      if (hasReferences && raw.length > MAX_DECODED) throw new Error('too long for references')
-      text += hasReferences ? raw.replaceAll(REFERENCE, decodeReference) : raw
+      if (!raw.includes('&')) text += raw
+      else if (raw.length > MAX_DECODED) throw new Error('too long')
+      else text += raw.replaceAll(REFERENCE, decodeReference)
     })
     .on('cdata', (raw) => {
       text += raw
     })
     .on('openTag', (name) => {
-      if (hasEnded) throw new Error('more than one root')
+      if (hasEnded) throw new Error('two roots')
       if (path.push(name.slice(name.indexOf(':') + 1)) > maxDepth) throw new Error('too deep')
       text = ''
       open(path)

@@ -179,7 +179,7 @@ export function readObjectList(xml: string): FilePage {
   // Any other well-formed document must not pass for an empty list.
   if (!fields.has('IsTruncated')) throw new Error('not a list of objects')
   const cursor = fields.get('IsTruncated') === 'true' ? fields.get('NextContinuationToken') : null
-  if (cursor === undefined || cursor === '') throw new Error('truncated without a continuation token')
+  if (cursor === undefined || cursor === '') throw new Error('no continuation token')
   const isEncoded = fields.get('EncodingType') === 'url'
   const files = contents.map((object) => {
     const key = object.get('Key') ?? ''
@@ -188,8 +188,7 @@ export function readObjectList(xml: string): FilePage {
     const decoded = isEncoded ? decodeURIComponent(key.replaceAll('+', ' ')) : Buffer.from(key).toString()
     const file = fileOf(decoded, object.get('Size'), object.get('LastModified'))
     // Up to 40 pages are held: of longer keys they would fill the isolate's memory.
-    if (key === '' || Buffer.byteLength(decoded) > MAX_KEY_BYTES || !file)
-      throw new Error('a field is missing or too long')
+    if (key === '' || Buffer.byteLength(decoded) > MAX_KEY_BYTES || !file) throw new Error('a wrong field')
     return file
   })
   return { files, cursor }
@@ -208,7 +207,7 @@ function readFields(xml: string, root: string) {
   readXml(xml, MAX_XML_DEPTH, {
     open: (path) => {
       if (path.join('/') !== `${root}/Contents`) return
-      if (contents.push(new Map()) > PAGE_SIZE) throw new Error('more objects than were requested')
+      if (contents.push(new Map()) > PAGE_SIZE) throw new Error('too many rows')
     },
     close: ([first, name = '', field, deeper], text) => {
       if (first !== root || deeper !== undefined) return

@@ -83,7 +83,7 @@ export async function fetchItems<Item>(
       problem = `the response was not understood, HTTP ${status}`
       const rows = rowsOf(status, body)
       const items = rows.map(toItem).filter((item) => item !== null)
-      if (items.length === 0 && rows.length > 0) throw new Error('no row was understood')
+      if (items.length === 0 && rows.length > 0) throw new Error('no result')
       return items
     })
   } catch (error) {
