@@ -79,7 +79,7 @@ async function send<T>({ url, ...init }: OutboundRequest, signal: AbortSignal, l
   const response = await fetch(url, { ...init, redirect: 'manual', cache: 'no-store', signal }).catch(() => {
     throw new OutboundError('network')
   })
-  const reader = response.body?.getReader({ mode: 'byob' })
+  const reader = response.body?.getReader({ mode: 'byob' }) as Reader
   // An aborted signal may not end a stalled body, but canceling its reader does.
   const cancel = () => void reader?.cancel().catch(() => {})
   if (signal.aborted) cancel()
@@ -94,7 +94,9 @@ const SILENT_MS = 2_000
 /** A chunk is read full: otherwise a single byte may arrive in, and hold, a buffer of 4 KiB. */
 const READ_BYTES = 20_000
 
-type Reader = ReadableStreamBYOBReader | undefined
+type Chunk = { done: true; value?: Uint8Array } | { done: false; value: Uint8Array }
+/** The types of Node, by which commands are checked, lack this method of workerd. */
+type Reader = undefined | { readAtLeast(bytes: number, view: Uint8Array): Promise<Chunk>; cancel(): Promise<void> }
 
 async function readText(reader: Reader, headers: Headers, maxBytes: number, lease: Lease): Promise<string> {
   if (!reader) return ''
