@@ -108,7 +108,7 @@ describe('the memory of a body', () => {
     const request = { url: 'https://1.1.1.1/', method: 'GET', headers: {} } as const
     const text = callOutside(request, 5_000, ({ readText }) => readText(MAX_BYTES))
     const length = await text.then((read) => read.length).finally(() => fetching.mockRestore())
-    const held = join.mock.calls.flatMap(([chunks]) => chunks.map(({ buffer }) => buffer.byteLength))
+    const held = (join.mock.calls as [Uint8Array[]][]).flatMap(([all]) => all.map(({ buffer }) => buffer.byteLength))
     join.mockRestore()
     expect([length, held.length > 0]).toEqual([1_000, true])
     expect(held.reduce((sum, bytes) => sum + bytes, 0)).toBeLessThan(100_000)
