@@ -209,6 +209,21 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     expect(sent).toEqual([])
   })
 
+  it('add nobody again whom another person has removed meanwhile', async () => {
+    const page = await show('members')
+    const sent = await recordChanges(page)
+    const left = rowsOf(MEMBERS).filter(({ email }) => email !== 'dev@ridgeline.example')
+    await page.route(`**${MEMBERS}?*`, (route) => route.fulfill({ json: listOf(...left) }))
+    await button(page, 'Edit: dev@ridgeline.example').click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByLabel('Role').selectOption('Owner')
+    await dialog.getByRole('button', { name: 'Save' }).click()
+    await dialog.getByText('This member was removed meanwhile.').waitFor()
+    expect(sent).toEqual([])
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await expect.poll(() => rows(page)).toHaveLength(left.length)
+  })
+
   it.each([
     ['demote', 'Edit'],
     ['remove', 'Remove'],

@@ -29,7 +29,7 @@ export const members = listView({
           title: `Edit ${email}`,
           submit: 'Save',
           content: () => [choice('Role', 'role', ROLES, role)],
-          send: (data) => put(scope, email, data).then(reloadOwn),
+          send: (data) => put(scope, email, data, true).then(reloadOwn),
           done: `${email} was changed.`,
         },
         {
@@ -57,18 +57,18 @@ const add = (scope: Scope): Action => ({
     ),
     choice('Role', 'role', ROLES),
   ],
-  async send(data) {
-    const email = text(data, 'email').toLowerCase()
-    const rows = await scope.list('GET /members')
-    // A PUT would change the role.
-    if (!rows.some((row) => row.email === email)) return put(scope, email, data)
-    const message = 'This member is there already: edit the role.'
-    throw new ApiError({ status: 400, code: 'invalid_request', message })
-  },
+  send: (data) => put(scope, text(data, 'email').toLowerCase(), data, false),
   done: 'The member was added.',
 })
 
-function put({ call }: Scope, email: string, data: FormData) {
+/** A PUT adds the member or changes the role, and another person may have added or removed the member meanwhile. */
+async function put({ call, list }: Scope, email: string, data: FormData, isThere: boolean) {
+  const rows = await list('GET /members')
+  if (rows.some((row) => row.email === email) !== isThere) {
+    throw isThere
+      ? new ApiError({ status: 404, code: 'not_found', message: 'This member was removed meanwhile.' })
+      : new ApiError({ status: 400, code: 'invalid_request', message: 'This member is there already: edit the role.' })
+  }
   const body = { role: text(data, 'role') === 'owner' ? 'owner' : 'developer' } as const
   return call('PUT /members/{email}', { params: { email }, body })
 }
