@@ -248,6 +248,18 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     expect(await page.getByRole('link', { name: 'Members' }).count()).toBe(0)
   })
 
+  it('keep the state of an item behind its name, whatever the name reverses', async () => {
+    const named = change(`${COMPANY}/tokens`, { name: '\u202Egnp.exe' })
+    const page = await show('tokens', { [`${COMPANY}/tokens`]: listOf(named) })
+    const edges: [name: number, state: number] = await page.evaluate(`(() => {
+      const heading = document.querySelector('.list h2')
+      const name = document.createRange()
+      name.selectNode(heading.firstChild)
+      return [name.getBoundingClientRect().right, heading.querySelector('.badge').getBoundingClientRect().left]
+    })()`)
+    expect(edges[0]).toBeLessThan(edges[1])
+  })
+
   it('count the hours of a time ago, not the days of the calendar', async () => {
     const last_used_at = new Date(Date.now() - 47 * HOUR_MS).toISOString()
     const page = await show('tokens', { [`${COMPANY}/tokens`]: listOf(change(`${COMPANY}/tokens`, { last_used_at })) })

@@ -56,7 +56,8 @@ function showItem(scope: Scope, item: Item): HTMLElement {
   const { title, state, problems = [], facts, more = [], actions } = item
   const [tone, text] = state
   const content = [
-    el('h2', title, ' ', el('span', { class: `badge ${tone}` }, text)),
+    // A name may reverse what follows it (U+202E): it ends with its own element.
+    el('h2', el('bdi', title), ' ', el('span', { class: `badge ${tone}` }, text)),
     problems.map((problem) => problem && el('p', { class: 'problem' }, problem)),
   ]
   const shownFacts = facts.map((fact) => fact && el('span', fact))
