@@ -175,6 +175,18 @@ describe.skipIf(!hasChromium)(browserSuite('the reference page'), () => {
     await expect.poll(() => operation.locator('.result').innerText()).toMatch(/^400 in/)
   })
 
+  it('selects an example that the browser does not let it copy', async () => {
+    const page = await open.newPage()
+    // As over http, from another machine.
+    await page.addInitScript(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`)
+    const problems = await openPage(page, open.dev.url)
+    const operation = page.locator('#listClients')
+    await operation.getByRole('button', { name: 'Copy the request' }).click()
+    await expect.poll(() => operation.locator('.copy').innerText()).toBe('Selected')
+    expect(await page.evaluate('String(getSelection())')).toContain('curl ')
+    expect(problems).toEqual([])
+  })
+
   it.each(['', 'guides/deploy'])('prints all of its code, without the navigation: /%s', async (path) => {
     // On wide paper it has its wide look.
     const page = await open.newPage({ viewport: { width: 1280, height: 500 } })

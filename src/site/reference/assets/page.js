@@ -108,8 +108,14 @@ document.addEventListener('click', (event) => {
 async function copyRequest(button) {
   const { language } = document.documentElement.dataset
   const code = one(`pre[data-language=${language}]`, button.closest('.panel'))
-  await navigator.clipboard.writeText(code.textContent)
-  button.textContent = 'Copied'
+  try {
+    await navigator.clipboard.writeText(code.textContent)
+    button.textContent = 'Copied'
+  } catch {
+    // Browsers refuse it over http and where the reader has denied it.
+    getSelection().selectAllChildren(code)
+    button.textContent = 'Selected'
+  }
   setTimeout(() => {
     button.textContent = 'Copy'
   }, 1500)
