@@ -198,7 +198,7 @@ function rowsOf(status: number, body: string): Row[] {
 }
 
 /** Texts to read, of rows and besides them; a response may hold any number of others. */
-const ROW_TEXTS = new Set(['style', ...variantFields.names])
+const ROW_TEXTS = ['style', ...variantFields.names]
 const TEXTS = ['Fault', 'Fault/faultstring', 'return', 'return/message', 'return/errorOccured', 'return/errorOccurred']
 
 /**
@@ -219,7 +219,7 @@ export function readEnvelope(xml: string): { texts: Map<string, string>; rows: R
     close(path, text) {
       const name = pathInBody(path)
       if (name === 'return/listResponse') row = null
-      else if (row && ROW_TEXTS.has(path.at(-1) ?? '') && text.trim() !== '') row[path.at(-1) ?? ''] = text
+      else if (row && ROW_TEXTS.includes(path.at(-1) ?? '') && text.trim() !== '') row[path.at(-1) ?? ''] = text
       else if (TEXTS.includes(name)) texts.set(name, text)
     },
   })
