@@ -10,13 +10,15 @@ const CHARACTER_SEPARATOR = '\u001e'
 const PHRASE_LENGTH = 24
 
 /**
- * The start of a text that is a phrase. It has no trigram twice: FTS5 reads all places of a trigram for each time that a
- * phrase has it, which takes 80 times as long where a row has hundreds of like letters.
+ * The start of a text that is a phrase. It has no trigram that is `seen`, nor one twice: FTS5 reads all places of a trigram
+ * for each time that phrases have it, which takes 80 times as long where a row has hundreds of like letters.
  */
-function startOf(text: string): string {
+function startOf(text: string, seen = new Set<string>()): string {
   const characters = Array.from(text).slice(0, PHRASE_LENGTH)
-  const trigrams = characters.map((_, at) => characters.slice(at, at + TRIGRAM_LENGTH).join(''))
-  const repeated = trigrams.findIndex((each, at) => trigrams.indexOf(each) < at)
+  const repeated = characters.findIndex((_, at) => {
+    const trigram = characters.slice(at, at + TRIGRAM_LENGTH)
+    return trigram.length === TRIGRAM_LENGTH && seen.size === seen.add(trigram.join('')).size
+  })
   return characters.slice(0, repeated < 0 ? PHRASE_LENGTH : repeated + TRIGRAM_LENGTH - 1).join('')
 }
 
@@ -29,9 +31,11 @@ export const isLong = (texts: string[]) => texts.some((each) => startOf(each) !=
 const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
 
 /** Requires a substring of a column; only its start and its end if that {@link isLong}. Many names have the same start. */
-function has(column: 'text' | 'digits', text: string): string {
-  const ends = [startOf(text), reversed(startOf(reversed(text)))]
-  return [...new Set(ends)].map((end) => `${column} : ${phrase(end)}`).join(' AND ')
+function has(column: 'text' | 'digits', text: string, starts?: Set<string>, ends?: Set<string>): string {
+  const start = startOf(text, starts)
+  const all = start === text ? [text] : [start, reversed(startOf(reversed(text), ends))]
+  const phrases = [...new Set(all)].filter(isIndexable)
+  return phrases.map((each) => `${column} : ${phrase(each)}`).join(' AND ')
 }
 
 const isIndexable = (folded: string) => Array.from(folded).length >= TRIGRAM_LENGTH
@@ -63,15 +67,17 @@ export function clientSearch(folded: string) {
  * The first trigrams of all words are matched first, inside a NOT so that FTS5 does not reorder them among the phrases:
  * for two common words that never occur together, phrases alone take three times as long.
  *
- * @returns also the words, as JSON, if its hits are to be compared with them
+ * @returns also words, as JSON, if its hits are to be compared with them
  */
 export function wordsSearch(q: string) {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
   const words = all.filter((word) => !all.some((other) => other !== word && other.includes(word)))
-  const long = words.filter(isIndexable).map((word) => has('text', word))
-  const first = words.map(firstTrigram).join(' AND ')
+  const [starts, ends, seen] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  const long = words.filter(isIndexable).flatMap((word) => has('text', word, starts, ends) || [])
+  const first = [...new Set(words.map(firstTrigram))].join(' AND ')
   const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)
-  return match === '' ? null : { match, compared: isLong(words) && JSON.stringify(words) }
+  const cut = words.filter((word) => startOf(word, seen) !== word)
+  return match === '' ? null : { match, compared: cut.length > 0 ? JSON.stringify(cut) : undefined }
 }
 
 /** Matches nothing: no field is blank. */

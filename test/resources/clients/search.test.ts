@@ -135,6 +135,15 @@ it('a search has no phrase with a trigram twice, since FTS5 reads its places aga
   expect(clientSearch('ABCABD')).toMatchObject({ match: 'text : "ABCABD"', isLong: undefined })
 })
 
+it('words that have a trigram in common share its places', async () => {
+  const last = Array.from('BCDEFGHIJKLMNOPQRSTUVWXYZ0123456789')
+  const { match = '' } = wordsSearch(last.map((letter) => `AAA${letter}`).join(' ')) ?? {}
+  expect(match.split('"').filter((text) => text.includes('AAA')).length).toBeLessThanOrEqual(3)
+  for (const letter of last) expect(match).toContain(`AA${letter}`)
+  expect(wordsSearch('hoodie-xl hoodie-xs')).toMatchObject({ compared: '["HOODIE-XS"]' })
+  expect(wordsSearch('555 1 555 2 5551')).toMatchObject({ compared: undefined })
+})
+
 it('a search for like letters counts them', async () => {
   const company = await mintCompany()
   const [four, nine] = [
