@@ -9,17 +9,22 @@ const CHARACTER_SEPARATOR = '\u001e'
 
 const PHRASE_LENGTH = 24
 
+/** As in the phrases for `BANANA` or `5555`: to compare every hit would take longer. */
+const REPEATED_MAX = 4
+
 /**
- * The start of a text that is a phrase. It has no trigram that is `seen`, nor one twice: FTS5 reads all places of a trigram
- * for each time that phrases have it, which takes 80 times as long where a row has hundreds of like letters.
+ * The start of a text that is a phrase. Few of its trigrams are `seen` or repeated: FTS5 reads all places of a trigram for
+ * each time that phrases have it, which takes 80 times as long where a row has hundreds of like letters.
  */
-function startOf(text: string, seen = new Set<string>()): string {
+function startOf(text: string, seen: string[] = []): string {
   const characters = Array.from(text).slice(0, PHRASE_LENGTH)
-  const repeated = characters.findIndex((_, at) => {
-    const trigram = characters.slice(at, at + TRIGRAM_LENGTH)
-    return trigram.length === TRIGRAM_LENGTH && seen.size === seen.add(trigram.join('')).size
+  const end = characters.findIndex((_, at) => {
+    const trigram = characters.slice(at, at + TRIGRAM_LENGTH).join('')
+    if (at + TRIGRAM_LENGTH > characters.length) return false
+    const isOver = seen.includes(trigram) && seen.length - new Set(seen).size >= REPEATED_MAX
+    return isOver || !seen.push(trigram)
   })
-  return characters.slice(0, repeated < 0 ? PHRASE_LENGTH : repeated + TRIGRAM_LENGTH - 1).join('')
+  return characters.slice(0, end < 0 ? PHRASE_LENGTH : end + TRIGRAM_LENGTH - 1).join('')
 }
 
 const reversed = (text: string) => Array.from(text).reverse().join('')
@@ -31,7 +36,7 @@ export const isLong = (texts: string[]) => texts.some((each) => startOf(each) !=
 const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
 
 /** Requires a substring of a column; only its start and its end if that {@link isLong}. Many names have the same start. */
-function has(column: 'text' | 'digits', text: string, starts?: Set<string>, ends?: Set<string>): string {
+function has(column: 'text' | 'digits', text: string, starts?: string[], ends?: string[]): string {
   const start = startOf(text, starts)
   const all = start === text ? [text] : [start, reversed(startOf(reversed(text), ends))]
   const phrases = [...new Set(all)].filter(isIndexable)
@@ -72,7 +77,7 @@ export function clientSearch(folded: string) {
 export function wordsSearch(q: string) {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
   const words = all.filter((word) => !all.some((other) => other !== word && other.includes(word)))
-  const [starts, ends, seen] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  const [starts, ends, seen]: string[][] = [[], [], []]
   const long = words.filter(isIndexable).flatMap((word) => has('text', word, starts, ends) || [])
   const first = [...new Set(words.map(firstTrigram))].join(' AND ')
   const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)

@@ -115,7 +115,7 @@ it('a search of clients accepts 1 to 200 characters, whatever their bytes', asyn
   }
 })
 
-it('a search has no phrase with a trigram twice, since FTS5 reads its places again for each', () => {
+it('a search has phrases with few trigrams twice, since FTS5 reads their places again for each', () => {
   const texts = [
     'A'.repeat(4),
     'A'.repeat(200),
@@ -128,17 +128,20 @@ it('a search has no phrase with a trigram twice, since FTS5 reads its places aga
   for (const match of matches) {
     for (const [, phrase = ''] of match.matchAll(/(?:text|digits) : "([^"]*)"/g)) {
       const trigrams = Array.from(phrase.slice(2), (_, at) => phrase.slice(at, at + 3))
-      expect(new Set(trigrams).size, phrase).toBe(trigrams.length)
+      expect(new Set(trigrams).size, phrase).toBeGreaterThanOrEqual(trigrams.length - 4)
       expect(phrase.length).toBeLessThanOrEqual(24)
     }
   }
   expect(clientSearch('ABCABD')).toMatchObject({ match: 'text : "ABCABD"', isLong: undefined })
+  expect(clientSearch('A'.repeat(200)).match).toBe('text : "AAAAAAA"')
+  // An ordinary search reads no row for each hit.
+  for (const text of ['BANANA', '5555', '100000']) expect(clientSearch(text)).toMatchObject({ isLong: undefined })
 })
 
 it('words that have a trigram in common share its places', async () => {
   const last = Array.from('BCDEFGHIJKLMNOPQRSTUVWXYZ0123456789')
   const { match = '' } = wordsSearch(last.map((letter) => `AAA${letter}`).join(' ')) ?? {}
-  expect(match.split('"').filter((text) => text.includes('AAA')).length).toBeLessThanOrEqual(3)
+  expect(match.split('"').filter((text) => text.includes('AAA')).length).toBeLessThanOrEqual(11)
   for (const letter of last) expect(match).toContain(`AA${letter}`)
   expect(wordsSearch('hoodie-xl hoodie-xs')).toMatchObject({ compared: '["HOODIE-XS"]' })
   expect(wordsSearch('555 1 555 2 5551')).toMatchObject({ compared: undefined })
