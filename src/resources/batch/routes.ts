@@ -34,6 +34,7 @@ function planOf(sent: contract.BatchOperation, position: number, lengths: number
   const { items, invoice_items } = Object(sent.body)
   // A new order has no lines to remove.
   const removed = sent.method !== 'POST' && (items ?? invoice_items) ? LINES_REMOVED : 0
+  let input: ReturnType<typeof inputOf> | undefined
   return {
     needs: positionsOf(sent.body, position),
     weight: weightOf(sent.body) + removed,
@@ -44,7 +45,8 @@ function planOf(sent: contract.BatchOperation, position: number, lengths: number
         segments.map(([name, segment]) => [name, decodePath(segment, operation.contract.invalidParams)]),
       )
       if (sent.if_match !== undefined) refuseCondition(operation.contract, 'if_match')
-      const input = inputOf(operation, params, resolveReferences(sent.body, position, outcomeOf, lengths))
+      // A batch may build it many times, always from the same outcomes.
+      input ??= inputOf(operation, params, resolveReferences(sent.body, position, outcomeOf, lengths))
       // Otherwise the write would name the header.
       versionsOf(sent.if_match ?? null, 'if_match')
       return operation.write(input, { ...context, ifMatch: sent.if_match ?? null, ifNoneMatch: null })

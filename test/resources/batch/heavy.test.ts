@@ -1,10 +1,11 @@
 import { env } from 'cloudflare:workers'
-import { beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it, vi } from 'vitest'
 import { BUDGET_MS } from '../../../src/kernel/http/isolate.ts'
+import { putThreadContext } from '../../../src/resources/mail/contract.ts'
 import { type ApiResponse, expect200, mintCompany, request, send, type TestCompany } from '../../support/app.ts'
 import { moveTime, resumeTime } from '../../support/time.ts'
 import { DATABASE_BATCH, replaceCalls } from '../../support/wrap-bindings.ts'
-import { newOrder } from './support.ts'
+import { create, fresh, newOrder, shapeOf } from './support.ts'
 
 /* While a transaction runs, nobody else's statement does: so a batch of long texts is committed in several. */
 let company: TestCompany
@@ -109,4 +110,16 @@ it('a batch of many texts commits no further transaction after its time is over'
   const { status, headers } = await send(sent, { env: late }).finally(resumeTime)
   expect([status, headers.has('retry-after')]).toEqual([503, false])
   expect(await clientsOf()).toBe(before + 40)
+})
+
+it('a batch that is committed in many transactions reads each body once', async () => {
+  const { id } = expect200(await company.call('POST', '/clients', { company_name: 'Linked' })).client
+  const read = vi.spyOn(putThreadContext.body, 'safeParse')
+  const context = { method: 'PUT', path: '/mail/threads/once', body: { client_id: id } }
+  const pairs = Array.from({ length: 4 }, fresh).flatMap((externalId) => [create(externalId), create(externalId)])
+  const shape = shapeOf(await run([...pairs, context]))
+  expect(shape.filter(([status]) => status === 409)).toHaveLength(4)
+  expect(shape.at(-1)).toEqual([200, expect.any(Number)])
+  expect(read).toHaveBeenCalledTimes(1)
+  read.mockRestore()
 })
