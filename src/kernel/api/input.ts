@@ -23,7 +23,7 @@ export function inputReader<C extends Contract>(contract: C) {
       const bytes = await readJsonBytes(c.req.raw, bodyLimitBytes, lease)
       if (c.req.header('content-length') === undefined) c.get('usage')?.addBody(bytes.length)
       if (takesKey(contract) && c.req.header('idempotency-key') !== undefined) bodyHash = hash('sha256', bytes)
-      body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body)
+      body = contract.hasRawBody ? bytes : parseBody(bytes, contract.body, bodyLimitBytes)
     }
     // Each part was validated with the contract's own schema, of which the compiler does not know.
     return { input: { params, query, body } as Input<C>, bodyHash }
@@ -81,7 +81,10 @@ function refuseCoding(codings = ''): void {
   })
 }
 
-function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
+/** The lists of an import have no limit: of a longer one only a first issue is told, since millions fill the memory. */
+const ALL_ISSUES_BYTES = 65_536
+
+function parseBody(bytes: Uint8Array, schema: z.ZodMiniType, limitBytes: number): unknown {
   if (bytes.length === 0) throw invalid([{ path: '', message: 'is required' }])
   const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   let value: unknown
@@ -90,7 +93,9 @@ function parseBody(bytes: Uint8Array, schema: z.ZodMiniType): unknown {
   } catch (error) {
     throw invalid([{ path: '', message: describeSyntax(error instanceof Error ? error.message : '') }])
   }
-  const result = schema.safeParse(value)
+  const abortEarly = limitBytes > BODY_LIMIT_BYTES && bytes.length > ALL_ISSUES_BYTES
+  const options: z.core.ParseContextInternal<z.core.$ZodIssue> = { abortEarly }
+  const result = schema.safeParse(value, options)
   if (result.success) return result.data
   throw invalidInput('body', result.error.issues)
 }

@@ -4,7 +4,7 @@ import type { SeedInput } from '../../../src/operation/copies/seed/file.ts'
 import { ADMIN_TOKEN, adminCall, adminSend, credentialsOf } from '../../support/admin.ts'
 import { call, freshId, mintCompany, mintToken, sql } from '../../support/app.ts'
 import { moveTime, stopTime } from '../../support/time.ts'
-import { freshShop, load, loadSeed, readRows } from './transfer-support.ts'
+import { freshShop, load, loadSeed, pathOf, readRows } from './transfer-support.ts'
 
 const ITEMS = [{ id: 1, title: 'Tee', quantity: 1, unit_price: 9.5 }]
 const PAYMENTS = [{ id: 1, amount: 3 }]
@@ -289,4 +289,11 @@ describe('an import', () => {
     const { body } = await call(await mintToken(id), 'GET', '/products/search?q=dearer&include=local')
     expect(body.local_items).toMatchObject([{ title: 'Dearer tee' }])
   })
+})
+
+it('a part with very many wrong lines is refused by the first of them', async () => {
+  const items = Array.from({ length: 200_000 }, () => ({}) as never)
+  const file = shopWith({ invoice: { id: 1, items } })
+  const refused = await adminCall('POST', pathOf(file), { hash: 'a'.repeat(64), part: 1, parts: 1, file })
+  expect(refused.body.error.details.issues[0].path).toBe('file.orders.0.invoice.items.0.id')
 })
