@@ -1,5 +1,6 @@
 import { env } from 'cloudflare:workers'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
+import { isolateMemory } from '../../../src/kernel/http/isolate.ts'
 import { type ApiResponse, issuesOf, mintCompany, send } from '../../support/app.ts'
 import { logLines } from '../../support/log.ts'
 
@@ -95,6 +96,18 @@ describe('a body', () => {
   it('has its limit counted in bytes, not in characters', async () => {
     expect((await post(JSON.stringify({ company_name: '€'.repeat(400_000) }))).status).toBe(413)
   })
+})
+
+it('of many tiny values leases their memory, and one of long texts of the same size none', async () => {
+  const resize = vi.spyOn(isolateMemory, 'tryResize')
+  const sent = async (first_name: unknown) => {
+    resize.mockClear()
+    expect((await post(JSON.stringify({ company_name: 'a', first_name }))).status).toBe(400)
+    return Math.max(...resize.mock.calls.map(([, bytes]) => bytes))
+  }
+  expect(await sent('x'.repeat(240_000))).toBe(0)
+  expect(await sent(Array.from({ length: 80_000 }, () => []))).toBeGreaterThan(4_000_000)
+  resize.mockRestore()
 })
 
 it('that breaks off gets 408, and is no failure of the service', async () => {
