@@ -92,7 +92,7 @@ async function leaseValues(bytes: Uint8Array, lease: Lease): Promise<void> {
   if (values > FEW_VALUES) await lease.resize(lease.bytes + values * VALUE_BYTES)
 }
 
-/** The lists of an import have no limit: of a longer one only a first issue is told, since millions fill the memory. */
+/** The lists of an import have no limit. A longer body reports one issue only, since millions would fill the memory. */
 const ALL_ISSUES_BYTES = 65_536
 
 function parseBody(bytes: Uint8Array, schema: z.ZodMiniType, limitBytes: number): unknown {
