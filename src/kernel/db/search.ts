@@ -9,12 +9,12 @@ const CHARACTER_SEPARATOR = '\u001e'
 
 const PHRASE_LENGTH = 24
 
-/** As in the phrases for `BANANA` or `5555`: to compare every hit would take longer. */
+/** Allows the phrases of `BANANA` and `5555`: to compare every hit with them would take longer. */
 const REPEATED_MAX = 4
 
 /**
- * The start of a text that is a phrase. Few of its trigrams are `seen` or repeated: FTS5 reads all places of a trigram for
- * each time that phrases have it, which takes 80 times as long where a row has hundreds of like letters.
+ * The start of a text that becomes a phrase; `seen` gets its trigrams. Few of them were seen before: FTS5 reads all places
+ * of a trigram for each time that phrases have it, which takes 80 times as long where a row has hundreds of like letters.
  */
 function startOf(text: string, seen: string[] = []): string {
   const characters = Array.from(text).slice(0, PHRASE_LENGTH)

@@ -28,7 +28,7 @@ type Shop = Awaited<ReturnType<typeof openShop>>
 const load = ({ path }: Shop, bindings: object, file: SeedInput, options = {}) =>
   adminCallWith(bindings, 'POST', `${path}/imports`, partsOf(file, options)[0])
 
-// A request that holds another one takes long on a busy machine.
+// A request that waits for another one takes long on a busy machine.
 beforeEach(() => void holdTimers(BUDGET_MS.database, BUDGET_MS.handler))
 
 const BATCHES = [1, 2, 3, 4, 5, 6]
