@@ -69,7 +69,7 @@ async function copyDatabase(state: string, path: string): Promise<string> {
   const file = readdirSync(folder).find((name) => name.endsWith('.sqlite') && !name.startsWith('metadata'))
   if (file === undefined) throw new Error('There is no database.')
   await rm(path, { force: true })
-  using source = new DatabaseSync(join(folder, file), { readOnly: true })
+  using source = new DatabaseSync(join(folder, file), { readOnly: true, timeout: 5_000 })
   // All pages in one step: what is written meanwhile does not make it start again.
   await backup(source, path, { rate: 1_000_000 })
   return path

@@ -97,7 +97,7 @@ export function readMailObjects(state: string): MailObjects {
   const buckets = existsSync(folder) ? readdirSync(folder) : []
   return new Map(
     indexesOf(folder).flatMap((path) => {
-      using db = new DatabaseSync(path, { readOnly: true })
+      using db = new DatabaseSync(path, { readOnly: true, timeout: 5_000 })
       const rows = select<{ key: string; blob: string }>(
         db,
         "SELECT key, blob_id AS blob FROM _mf_objects WHERE key LIKE 'mail/%'",

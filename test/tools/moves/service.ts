@@ -54,7 +54,7 @@ export async function openService() {
   /** Changes a database while the service does not run. */
   const write = async (name: Name, work: (db: DatabaseSync) => void) => {
     await kill()
-    const db = new DatabaseSync(fileOf(state, name))
+    const db = new DatabaseSync(fileOf(state, name), { timeout: 5_000 })
     work(db)
     db.close()
     await start()
@@ -73,7 +73,7 @@ function fileOf(state: string, name: Name): string {
   const key = `${state} ${name}`
   const folder = join(state, 'd1/miniflare-D1DatabaseObject')
   for (const file of files.has(key) ? [] : readdirSync(folder).filter((each) => each.endsWith('.sqlite'))) {
-    const db = new DatabaseSync(join(folder, file), { readOnly: true })
+    const db = new DatabaseSync(join(folder, file), { readOnly: true, timeout: 5_000 })
     const [table] = db.prepare("SELECT name FROM sqlite_master WHERE name LIKE 'named_%'").all()
     db.close()
     if (table) files.set(`${state} ${String(table.name).slice('named_'.length)}`, join(folder, file))
