@@ -18,13 +18,13 @@ const REPEATED_MAX = 4
  */
 function startOf(text: string, seen: string[] = []): string {
   const characters = Array.from(text).slice(0, PHRASE_LENGTH)
-  const end = characters.findIndex((_, at) => {
+  for (let at = 0; at + TRIGRAM_LENGTH <= characters.length; at++) {
     const trigram = characters.slice(at, at + TRIGRAM_LENGTH).join('')
-    if (at + TRIGRAM_LENGTH > characters.length) return false
     const isOver = seen.includes(trigram) && seen.length - new Set(seen).size >= REPEATED_MAX
-    return isOver || !seen.push(trigram)
-  })
-  return characters.slice(0, end < 0 ? PHRASE_LENGTH : end + TRIGRAM_LENGTH - 1).join('')
+    if (isOver) return characters.slice(0, at + TRIGRAM_LENGTH - 1).join('')
+    seen.push(trigram)
+  }
+  return characters.join('')
 }
 
 const reversed = (text: string) => Array.from(text).reverse().join('')
@@ -36,8 +36,7 @@ export const isLong = (texts: string[]) => texts.some((each) => startOf(each) !=
 const phrase = (text: string) => `"${text.replaceAll('"', '""')}"`
 
 /** Requires a substring of a column; only its start and its end if that {@link isLong}. Many names have the same start. */
-function has(column: 'text' | 'digits', text: string, starts?: string[], ends?: string[]): string {
-  const start = startOf(text, starts)
+function has(column: 'text' | 'digits', text: string, start = startOf(text), ends?: string[]): string {
   const all = start === text ? [text] : [start, reversed(startOf(reversed(text), ends))]
   const phrases = [...new Set(all)].filter(isIndexable)
   return phrases.map((each) => `${column} : ${phrase(each)}`).join(' AND ')
@@ -77,11 +76,12 @@ export function clientSearch(folded: string) {
 export function wordsSearch(q: string) {
   const all = [...new Set(fold(q).split(/\s+/u).filter(Boolean))]
   const words = all.filter((word) => !all.some((other) => other !== word && other.includes(word)))
-  const [starts, ends, seen]: string[][] = [[], [], []]
-  const long = words.filter(isIndexable).flatMap((word) => has('text', word, starts, ends) || [])
+  const [seen, ends]: string[][] = [[], []]
+  const starts = words.filter(isIndexable).map((word) => [word, startOf(word, seen)] as const)
+  const long = starts.flatMap(([word, start]) => has('text', word, start, ends) || [])
   const first = [...new Set(words.map(firstTrigram))].join(' AND ')
   const match = words.length > 1 ? [`((${first}) NOT ${NEVER})`, ...long].join(' AND ') : (long[0] ?? first)
-  const cut = words.filter((word) => startOf(word, seen) !== word)
+  const cut = starts.flatMap(([word, start]) => (start === word ? [] : word))
   return match === '' ? null : { match, compared: cut.length > 0 ? JSON.stringify(cut) : undefined }
 }
 
