@@ -1,5 +1,6 @@
 import { Buffer } from 'node:buffer'
 import { AwsV4Signer } from 'aws4fetch'
+import { LAST_INSTANT } from '../../kernel/api/contract.ts'
 import { BUDGET_MS } from '../../kernel/http/isolate.ts'
 import { type AddressPolicy, callChecked, OutboundError, type OutboundResponse } from '../../kernel/http/outbound.ts'
 import { readXml } from '../../kernel/http/xml.ts'
@@ -149,13 +150,10 @@ async function refusalOf({ status, readText }: OutboundResponse): Promise<Storag
   return new StorageError('refused', status, await code.catch(() => null))
 }
 
-/** A published date-time has four digits of the year. */
-const YEAR_10000 = 253_402_300_800_000
-
 /** A file by its size and time as text; null if one is malformed. */
 function fileOf(key: string, size: string | null = '', changed: string | null = ''): StoredFile | null {
   const changedAt = Date.parse(changed ?? '')
-  const isValid = /^\d{1,15}$/.test(size ?? '') && changedAt >= 0 && changedAt < YEAR_10000
+  const isValid = /^\d{1,15}$/.test(size ?? '') && changedAt >= 0 && changedAt <= LAST_INSTANT
   return isValid ? { key, sizeBytes: Number(size), changedAt } : null
 }
 
