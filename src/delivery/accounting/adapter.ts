@@ -35,7 +35,7 @@ export type Tokens = z.infer<typeof tokensSchema>
 /** The tokens of one consent, shared by every connection made with it: each renewal ends the tokens before. */
 export type Grant = { tokens: Tokens; isUnsaved?: boolean; renewal?: Promise<void> }
 
-// Of a longer number, the parser of JSON changes the last digits.
+// JSON.parse changes the last digits of a longer number.
 const id = z.pipe(z.union([z.string().check(z.minLength(1), z.maxLength(64)), z.int()]), z.transform(String))
 const syncToken = z.pipe(z.union([z.string().check(z.maxLength(64)), z.int()]), z.transform(String))
 const text = orElse(z.optional(z.string()), undefined)
