@@ -37,11 +37,14 @@ export async function insertions(table: string, rows: readonly Row[], shared: Ro
   }
 }
 
-let nextRowId = 1_000_000
+let lastRowId = 1_000_000
+/** The API goes on after the highest id, so it takes those behind each. */
+const ID_GAP = 1_000
 
-/** An id that no other row of this file was given here. */
+/** An id that no other row of this file was given, here or by the API. */
 export function freshRowId(): number {
-  return nextRowId++
+  lastRowId += ID_GAP
+  return lastRowId
 }
 
 /** A line as a seed or the application brings it: the API itself takes none. Gives its id. */
