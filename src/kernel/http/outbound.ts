@@ -94,24 +94,24 @@ const SILENT_MS = 2_000
 /** A chunk is read full: otherwise a single byte may arrive in, and hold, a buffer of 4 KiB. */
 const READ_BYTES = 20_000
 
-type Chunk = { done: true; value?: Uint8Array } | { done: false; value: Uint8Array }
-/** The types of Node, by which commands are checked, lack this method of workerd. */
-type Reader = undefined | { readAtLeast(bytes: number, view: Uint8Array): Promise<Chunk>; cancel(): Promise<void> }
+type Chunk = { done: boolean; value?: Uint8Array }
+/** A standard reader: the types of Workers lack its option. */
+type Reader = undefined | { read(view: Uint8Array, options: { min: number }): Promise<Chunk>; cancel(): Promise<void> }
 
 async function readText(reader: Reader, headers: Headers, maxBytes: number, lease: Lease): Promise<string> {
   if (!reader) return ''
   const chunks: Uint8Array[] = []
   for (let sizeBytes = 0; ; ) {
-    const read = reader.readAtLeast(READ_BYTES, new Uint8Array(READ_BYTES)).catch(() => {
+    const read = reader.read(new Uint8Array(READ_BYTES), { min: READ_BYTES }).catch(() => {
       throw new OutboundError('cut')
     })
     const { done, value } = await (lease.bytes > 0 ? withDeadline(read, SILENT_MS) : read)
+    if (value) chunks.push(value)
     sizeBytes += value?.byteLength ?? 0
     if (sizeBytes > maxBytes) throw new OutboundError('too_large')
     // Room for the chunks; at the end also for their joined copy, and the text of up to two bytes a character.
     if (sizeBytes > SMALL_BODY_BYTES) await lease.resize(done ? 4 * sizeBytes : sizeBytes)
     if (done) return decode(Buffer.concat(chunks), headers.get('content-type'))
-    chunks.push(value)
   }
 }
 
