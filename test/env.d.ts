@@ -1,10 +1,6 @@
 declare namespace Cloudflare {
   interface Env {
     DB_TWO: D1Database
-    /** `far` in the project `worker-far`. */
-    COMPANIES?: string
-    /** Of the project `worker-isolated`. */
-    EMPTIED?: string
     TEST_MIGRATIONS: import('cloudflare:test').D1Migration[]
   }
   interface GlobalProps {

@@ -17,12 +17,8 @@ process.env.NODE_COMPILE_CACHE ??= new URL('../node_modules/.cache/node', import
 type Project = TestProjectInlineConfiguration
 
 const NODE = 'test/{journeys,node,slow}/**'
-const FAR = 'test/resources/{changes,clients,orders}/**'
 const SLOW = '*.slow.test.ts'
-const ISOLATED = '*.isolated.test.ts'
 const FRESH = '*.fresh.test.ts'
-/** Files that are not of `worker` and `worker-far`. */
-const ELSEWHERE = [SLOW, ISOLATED, FRESH].map((name) => `**/${name}`)
 
 /** Packages that tests in workerd load. */
 const BUNDLED = [
@@ -43,14 +39,14 @@ const BUNDLED = [
 ]
 
 /** Tests in workerd, with the outside world simulated in Node. */
-const workerWith = (bindings: Record<string, string>): Project => ({
+const worker: Project = {
   extends: true,
   plugins: [
     cloudflareTest(async () => ({
       wrangler: { configPath: './wrangler.toml' },
       miniflare: {
         // With the host of a deployment: `.dev.vars` would have every other host than this machine's refused.
-        bindings: { ...bindings, TEST_MIGRATIONS: await readD1Migrations('./drizzle'), ADMIN_DEVELOPMENT: '' },
+        bindings: { TEST_MIGRATIONS: await readD1Migrations('./drizzle'), ADMIN_DEVELOPMENT: '' },
         // Companies live in two databases.
         d1Databases: { DB_TWO: 'second' },
       },
@@ -69,11 +65,7 @@ const workerWith = (bindings: Record<string, string>): Project => ({
     // Bundled: workerd fetches each module of a package by a request of its own, in every test file again.
     deps: { optimizer: { ssr: { enabled: true, include: BUNDLED } } },
   },
-})
-const worker = workerWith({})
-/** Each company is in the second database, from slot 1,023 down, with ids near 2^48. */
-const workerFar = workerWith({ COMPANIES: 'far' })
-const workerIsolated = workerWith({ EMPTIED: 'true' })
+}
 
 /** Tests of what runs in Node, or against other software: commands, browsers, packages installed at the first run. */
 const node: Project = {
@@ -82,14 +74,17 @@ const node: Project = {
 }
 
 /** The longest files come first. */
-const ORDER = ['node', 'worker-isolated', 'worker-far', 'worker', 'worker-fresh', 'worker-slow', 'node-slow']
+const ORDER = ['node', 'worker', 'worker-fresh', 'worker-slow', 'node-slow']
 
-/** Files in random order, but by project: a worker is started again for a file of another one. */
+/**
+ * Files in random order, but by project: a worker is started again for a file of another one. Isolated ones come first, so
+ * that few files find everything removed.
+ */
 class ByProject extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const { seed } = this.ctx.config.sequence
     const keyOf = ({ project, moduleId }: TestSpecification) =>
-      `${ORDER.indexOf(project.name)} ${hash('sha1', `${seed} ${moduleId}`)}`
+      `${ORDER.indexOf(project.name)} ${moduleId.includes('.isolated.') ? 0 : 1} ${hash('sha1', `${seed} ${moduleId}`)}`
     return files.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
   }
 }
@@ -108,14 +103,13 @@ function project(name: string, base: Project, include: string, exclude: string[]
 }
 
 /**
- * `npm test` runs `worker`, `worker-far`, `worker-isolated`, `worker-fresh` and `node`. Most files share a worker and its
- * database, where each has companies of its own: starting a worker takes longer than most of them. Those named
- * `*.isolated.test.ts` look at the whole database or change its schema: everything stored is removed before them. Those
- * named `*.fresh.test.ts` need an isolate that remembers nothing, and have a worker each. `worker-far` runs the tests of
- * clients, orders and changes with companies in other places; the other tests use those of companies near the first one.
+ * `npm test` runs `worker`, `worker-fresh` and `node`. Most files share a worker and its database, where each has companies
+ * of its own: starting a worker takes longer than most of them. Those named `*.isolated.test.ts` look at the whole database
+ * or change its schema: everything stored is removed before and after them. Those named `*.fresh.test.ts` need an isolate
+ * that remembers nothing, and have a worker each.
  *
  * `npm run test:slow` runs the files named `*.slow.test.ts`: long random runs, whole matrices of faults, waits in real
- * time, browsers and installed packages.
+ * time, browsers, installed packages, published examples and migrations by wrangler.
  */
 export default defineConfig({
   root: new URL('..', import.meta.url).pathname,
@@ -126,9 +120,7 @@ export default defineConfig({
     // No test may need those before it. `--sequence.seed=N` repeats the order of a run, which prints its seed.
     sequence: { sequencer: ByProject, shuffle: { tests: true } },
     projects: [
-      project('worker', worker, 'test/**/*.test.ts', [NODE, FAR, ...ELSEWHERE], false),
-      project('worker-far', workerFar, `${FAR}/*.test.ts`, ELSEWHERE, false),
-      project('worker-isolated', workerIsolated, `test/**/${ISOLATED}`, [], false),
+      project('worker', worker, 'test/**/*.test.ts', [NODE, `**/${SLOW}`, `**/${FRESH}`], false),
       project('worker-fresh', worker, `test/**/${FRESH}`),
       project('worker-slow', worker, `test/**/${SLOW}`, [NODE]),
       project('node', node, `${NODE}/*.test.ts`, [`**/${SLOW}`]),

@@ -4,9 +4,8 @@ import { describe, expect, it } from 'vitest'
 import { readValue } from '../../src/cli/command.ts'
 import { readDevVars } from '../../src/cli/local-runtime.ts'
 import { time } from '../../src/cli/operator.ts'
-import { BEFORE_RELEASE } from '../../src/kernel/db/names.ts'
-import { freshState, readAll, runHere, runSql, serve, temporaryFolder } from './cli-support.ts'
-import { chooseFreePort, startCommand } from './servers.ts'
+import { runHere, serve, temporaryFolder } from './cli-support.ts'
+import { startCommand } from './servers.ts'
 
 /** A server whose every response is the same: 200 with this text; and with another one for company 1. */
 const serveText = (text: string, company = text) =>
@@ -204,26 +203,6 @@ describe('.dev.vars', () => {
     expect(readDevVars(file).ADMIN_TOKEN).toBe('ab'.repeat(32))
   })
 })
-
-it.each([
-  [`INSERT INTO d1_migrations (name) VALUES ('${BEFORE_RELEASE}')`, 'tokens', 'list'],
-  [`INSERT INTO d1_migrations (name) VALUES ('${BEFORE_RELEASE}')`, 'dev'],
-  // The first migration was another one then.
-  ['ALTER TABLE clients ADD COLUMN since TEXT', 'tokens', 'list'],
-  ['DROP INDEX orders_of_client', 'dev'],
-] as const)(
-  'data of a version before the first release (%s) is refused by %s in one line, and left as it is',
-  async (sql, name, ...args) => {
-    const state = await freshState()
-    runSql(state, sql)
-    const before = readAll(state)
-    const port = name === 'dev' ? ['--port', String(await chooseFreePort())] : []
-    const { code, stderr } = await startCommand(name, [...args, ...port, '--state', state]).ended
-    expect({ code, lines: stderr.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
-    expect(stderr).toContain('made by a version before the first release: delete its directory')
-    expect(readAll(state)).toEqual(before)
-  },
-)
 
 describe('--help', () => {
   it.each([

@@ -176,7 +176,7 @@ describe('the recipe for a field', { shuffle: false }, () => {
     }
     writeFileSync(join(copy, 'test/nickname.isolated.test.ts'), TEST)
     const files = ['test/nickname.isolated.test.ts', ...UNCHANGED_TESTS]
-    const projects = ['worker', 'worker-isolated', 'worker-fresh', 'node'].flatMap((name) => ['--project', name])
+    const projects = ['worker', 'worker-fresh', 'node'].flatMap((name) => ['--project', name])
     const vitest = run('vitest', ['run', '--config', 'test/vitest.config.ts', ...projects, ...files])
     expect(vitest.status, vitest.output).toBe(0)
   })

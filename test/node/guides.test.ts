@@ -1,29 +1,16 @@
-import { execFile } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { readGuides } from '../../src/site/reference/build.ts'
-import { GUIDES, type Guide, promiseOf, titleOf } from '../../src/site/reference/page/guides.ts'
+import { GUIDES, promiseOf, titleOf } from '../../src/site/reference/page/guides.ts'
 import { slugOf } from '../../src/site/reference/page/html.ts'
-import { freshState } from './cli-support.ts'
-import { serveState } from './dev-server.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const GUIDE_LINES = 150
 const README_LINES = 220
-const run = promisify(execFile)
 
 const guides = await readGuides()
 const readme = readFileSync(join(ROOT, 'README.md'), 'utf8')
-
-/** Blocks that are run; those of `sh` need a deployment, or a value that only the reader has. */
-function blocksOf({ text }: Guide, language: 'bash' | 'ts'): string[] {
-  return [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].flatMap(([, name, code = '']) =>
-    name === language ? [code] : [],
-  )
-}
 
 describe('the guides', () => {
   it('are those that the pages list', () => {
@@ -35,37 +22,7 @@ describe('the guides', () => {
     expect(promiseOf(guide)).toMatch(/^(You|Every) /)
     expect(guide.text.split('\n').length - 1).toBeLessThanOrEqual(GUIDE_LINES)
   })
-
-  it('have examples that run, and pages that are served', async () => {
-    const dev = await serveState(await freshState())
-    const env = { ...process.env, API: dev.url, TOKEN: dev.token }
-    const failures: string[] = []
-    for (const guide of guides) {
-      const [bash, ts] = [blocksOf(guide, 'bash').join('\n'), blocksOf(guide, 'ts').join('\n')]
-      const note = ({ stderr, stdout }: { stderr: string; stdout: string }) =>
-        failures.push(`${guide.name}: ${stdout.slice(-500)}${stderr.slice(-1_500)}`)
-      if (bash) await run('bash', ['-euo', 'pipefail', '-c', bash], { env, cwd: ROOT }).catch(note)
-      if (ts)
-        await run(process.execPath, ['--input-type=module-typescript', '--eval', useSources(ts)], {
-          env,
-          cwd: ROOT,
-        }).catch(note)
-      const page = await fetch(`${dev.url}/guides/${guide.name}`)
-      expect([guide.name, page.status]).toEqual([guide.name, 200])
-      expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
-      expect(await page.text()).toContain(`<h1>${titleOf(guide)}</h1>`)
-    }
-    const index = await fetch(`${dev.url}/guides`)
-    expect([index.status, await index.text()]).toEqual([200, expect.stringContaining('href="syncing"')])
-    expect(failures).toEqual([])
-  })
 })
-
-/** The package as it is in the repository, since its own build may be missing or old. */
-const useSources = (code: string) =>
-  code.replaceAll(/'crm-integration-client(\/webhooks)?'/g, (_, part?: string) => {
-    return `'${pathToFileURL(join(ROOT, 'src/client', part ? 'webhooks.ts' : 'index.ts')).href}'`
-  })
 
 describe('links', () => {
   const idsIn = (html: string) => [...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id)

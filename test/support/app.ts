@@ -86,10 +86,11 @@ export type Home = 'DB' | 'DB_TWO'
 const homes = new Map<unknown, Home>()
 
 /**
- * Counted of a file alone: the second company that it makes before its tests lives in the second database. Those of a test,
- * whose order is random, live in the first one unless it says otherwise.
+ * Of the test file that runs. `minted` counts companies: the second one that it makes before its tests lives in the second
+ * database. Those of a test, whose order is random, live in the first one unless it says otherwise. With `isFar` all are in
+ * the second database, from slot 1,023 down, with ids near 2^48.
  */
-export const minted = { count: 0 }
+export const testFile = { minted: 0, isFar: false, isIsolated: false }
 
 /** The database of a company. */
 export const homeOf = (companyId: unknown): Home => homes.get(companyId) ?? 'DB'
@@ -121,21 +122,20 @@ export async function sqlIn<T = Record<string, unknown>>(home: Home, text: strin
  */
 const ID_SPAN = 10_000_000
 
-/** Whether each company is in the second database, in the highest free slot, and has the highest ids. */
-const isFar = env.COMPANIES === 'far'
-
 /** The ids that a test gives follow it. */
-export const FIRST_ID = isFar ? 2 ** 48 - ID_SPAN : 0
+export const firstId = () => (testFile.isFar ? 2 ** 48 - ID_SPAN : 0)
 
 /** The ids that a company gives out follow it. */
-const idsOf = (companyId: number) => (isFar ? 2 ** 48 - (companyId - FIRST_COMPANY + 2) * ID_SPAN : companyId * ID_SPAN)
+const idsOf = (companyId: number) =>
+  testFile.isFar ? 2 ** 48 - (companyId - FIRST_COMPANY + 2) * ID_SPAN : companyId * ID_SPAN
 
 /** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
 export async function mintCompany(
   options: { id?: number; permissions?: string[]; suspended?: boolean; home?: Home } = {},
 ): Promise<TestCompany> {
   const { id = freshId() } = options
-  const { home = ++minted.count === 2 || isFar ? 'DB_TWO' : 'DB' } = options
+  const { isFar } = testFile
+  const { home = ++testFile.minted === 2 || isFar ? 'DB_TWO' : 'DB' } = options
   // A number that others may send, too, must not name a database.
   if (options.id === undefined) homes.set(id, home)
   const db = env[home]

@@ -1,7 +1,7 @@
 import { env } from 'cloudflare:workers'
-import { afterEach, beforeEach, vi } from 'vitest'
+import { afterEach, beforeEach, expect, vi } from 'vitest'
 import { fairShare } from '../../src/kernel/gate/limits.ts'
-import { migrate, minted, removeEverything } from './app.ts'
+import { migrate, removeEverything, testFile } from './app.ts'
 import { captureLog } from './log.ts'
 import { resumeTime } from './time.ts'
 
@@ -10,9 +10,13 @@ const MAX_COMPANIES = 400
 
 // Run before each test file, since files may share a worker.
 captureLog()
-minted.count = 0
+const { testPath = '' } = expect.getState()
+const wasIsolated = testFile.isIsolated
+testFile.isIsolated = testPath.includes('.isolated.')
+testFile.isFar = /\/resources\/(changes|clients|orders)\/[\w-]+\.test\.ts$/.test(testPath)
+testFile.minted = 0
 beforeEach(() => {
-  minted.count = Number.POSITIVE_INFINITY
+  testFile.minted = Number.POSITIVE_INFINITY
 })
 afterEach(resumeTime)
 // Files share an isolate: the companies of others, and how busy the machine is, must not slow or refuse a test's requests.
@@ -21,5 +25,6 @@ const countCompanies = () =>
   env.DB.prepare('SELECT count(*) AS count FROM companies')
     .first<number>('count')
     .catch(() => 0)
-if (env.EMPTIED || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await removeEverything()
+const isEmptied = wasIsolated || testFile.isIsolated
+if (isEmptied || ((await countCompanies()) ?? 0) > MAX_COMPANIES) await removeEverything()
 await migrate()

@@ -12,7 +12,7 @@ import text from './fixtures/released-sql.json?raw'
  *
  * `fixtures/released-sql.json` has what the last release sent to its database (see `every-statement.ts`), and hashes of the rows
  * that it got. Record it again with each release, before the next migration is added:
- *   RECORD_RELEASE=1 npx vitest run --config test/vitest.config.ts --project worker-isolated test/kernel/db/released-sql -u
+ *   RECORD_RELEASE=1 npx vitest run --config test/vitest.config.ts --project worker test/kernel/db/released-sql -u
  */
 interface Release {
   /** Its newest migration. */

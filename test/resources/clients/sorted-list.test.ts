@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { clientsOf, emptyModel, type ListQuery, sortedIds } from '../../model/company.ts'
 import { columnsOfClient } from '../../model/shop.ts'
-import { eachValue, FIRST_ID, issuesOf, mintCompany, request, send, sql } from '../../support/app.ts'
+import { eachValue, firstId, issuesOf, mintCompany, request, send, sql } from '../../support/app.ts'
 import { COMMON_PARAMETERS, expectPages, idsOf, walk } from '../../support/lists.ts'
 import { meterBindings } from '../../support/meter.ts'
 import { insertions } from '../../support/rows.ts'
@@ -13,7 +13,7 @@ const model = emptyModel()
 for (let n = 0; n < 60; n++) {
   const company_name = ['Harbor Club', 'Überdruck', 'Harbor Überdruck', 'Z'][(n * 7) % 4] ?? ''
   model.clients.set(n, {
-    ...{ id: FIRST_ID + 100 + n, company_name, first_name: null, last_name: null, email: null, version: 1 },
+    ...{ id: firstId() + 100 + n, company_name, first_name: null, last_name: null, email: null, version: 1 },
     phone: n % 3 === 0 ? Array.from(`5550${n}`).join(' ') : null,
     deleted: n % 5 === 1,
     external_id: n % 2 ? `E-${n}` : null,

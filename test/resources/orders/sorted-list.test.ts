@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { emptyModel, type ListQuery, ordersOf, sortedIds } from '../../model/company.ts'
 import { columnsOfClient, columnsOfOrder } from '../../model/shop.ts'
-import { eachValue, FIRST_ID, issuesOf, mintCompany, sql } from '../../support/app.ts'
+import { eachValue, firstId, issuesOf, mintCompany, sql } from '../../support/app.ts'
 import { COMMON_PARAMETERS, expectPages, idsOf } from '../../support/lists.ts'
 import { addItem, insert, insertions } from '../../support/rows.ts'
 import { createClient, createOrder, mintShop, type Shop } from './support.ts'
@@ -19,7 +19,7 @@ for (const [index, company_name] of ['Harbor Club', 'Überdruck', 'Navy'].entrie
 }
 for (let n = 0; n < 80; n++) {
   model.orders.set(n, {
-    id: FIRST_ID + 100 + n,
+    id: firstId() + 100 + n,
     title: ['Regatta shirts', 'Navy hoodies', 'Ångström', 'Z'][(n * 7) % 4] ?? '',
     number: n % 4 ? `${2000 + n}` : '',
     client_id: 1 + ((n * 5) % 3),
@@ -80,7 +80,7 @@ describe('the list of orders with sort and filters', () => {
     const one = await mintShop()
     for (const id of [1, 2]) await insert('order_statuses', { company_id: one.id, id, title: `Status ${id}` })
     const [row] = rows
-    const all = Array.from({ length: 1_040 }, (_, n) => ({ ...row, id: FIRST_ID + n, order_status_id: 1 + (n % 2) }))
+    const all = Array.from({ length: 1_040 }, (_, n) => ({ ...row, id: firstId() + n, order_status_id: 1 + (n % 2) }))
     await insertions('orders', all, { company_id: one.id, client_id: one.clientId, external_id: null, deleted: 0 })
     for (const page of [41, 42]) {
       const { body } = await one.call('GET', `/orders?status=1,2&page=${page}`)
