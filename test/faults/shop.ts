@@ -10,7 +10,7 @@ import { CREDENTIALS as CREDENTIALS_A, ENDPOINT_PATH } from '../../src/simulator
 import { CREDENTIALS as CREDENTIALS_B } from '../../src/simulators/supplier-b-catalogue.ts'
 import examples from '../../src/site/reference/examples.json'
 import { rowsOf as rowsOfCompany } from '../operation/copies/support.ts'
-import { freshId, mintToken } from '../support/app.ts'
+import { FREE_SLOT, freshId, mintToken } from '../support/app.ts'
 import { insertion } from '../support/rows.ts'
 
 const exampleClient = examples.readClient.client
@@ -90,7 +90,7 @@ export async function openShop(hasFile: boolean): Promise<Shop> {
   await env.DB.batch([
     env.DB.prepare(
       `INSERT INTO companies (id, slot, name, accounting_sync_enabled, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
-       SELECT ?1, coalesce(max(slot) + 1, 0), 'Shop', 1, ?2, ?2, ?2, 0, 0 FROM companies`,
+       SELECT ?1, ${FREE_SLOT}, 'Shop', 1, ?2, ?2, ?2, 0, 0 FROM companies`,
     ).bind(id, FIRST_NEW_ID),
     ...STATUSES.map((status) => insert('order_statuses', { id: status, title: 'New', is_default: status === 1 })),
     insert('taxes', { id: 2, name: 'State', rate: 8.25 }),

@@ -129,6 +129,9 @@ export const firstId = () => (testFile.isFar ? 2 ** 48 - ID_SPAN : 0)
 const idsOf = (companyId: number) =>
   testFile.isFar ? 2 ** 48 - (companyId - FIRST_COMPANY + 2) * ID_SPAN : companyId * ID_SPAN
 
+/** The lowest slot without a company, in SQL over `companies`. */
+export const FREE_SLOT = 'coalesce(min(slot + 1) FILTER (WHERE slot + 1 NOT IN (SELECT slot FROM companies)), 0)'
+
 /** A company of its own, with two statuses (the first is the default), a tax of 8.25 % and a token. */
 export async function mintCompany(
   options: { id?: number; permissions?: string[]; suspended?: boolean; home?: Home } = {},
@@ -143,7 +146,7 @@ export async function mintCompany(
     db
       .prepare(
         `INSERT INTO companies (id, slot, name, suspended, last_client_id, last_order_id, last_invoice_id, created_at, updated_at)
-       SELECT ?1, ${isFar ? 'coalesce(min(slot) FILTER (WHERE slot > 511), 1024) - 1' : 'coalesce(min(slot + 1) FILTER (WHERE slot + 1 NOT IN (SELECT slot FROM companies)), 0)'},
+       SELECT ?1, ${isFar ? 'coalesce(min(slot) FILTER (WHERE slot > 511), 1024) - 1' : FREE_SLOT},
          'Company ' || CAST(?1 AS INTEGER), ?2, ?3, ?3, ?3, 0, 0 FROM companies`,
       )
       .bind(id, options.suspended ? 1 : 0, idsOf(id)),

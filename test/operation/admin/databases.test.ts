@@ -4,7 +4,7 @@ import type { Env } from '../../../src/env.ts'
 import type { AdminContext } from '../../../src/operation/admin/context.ts'
 import { listFromEach } from '../../../src/operation/admin/queries.ts'
 import { ADMIN_TOKEN, addMember, adminCall, adminCallWith, adminRequest, adminSend } from '../../support/admin.ts'
-import { call, freshId, type Home, mintCompany, mintToken, sqlIn } from '../../support/app.ts'
+import { call, FREE_SLOT, freshId, type Home, mintCompany, mintToken, sqlIn } from '../../support/app.ts'
 import { insert } from '../../support/rows.ts'
 import { breakCalls, wrapBindings } from '../../support/wrap-bindings.ts'
 import { backUp } from '../copies/support.ts'
@@ -54,7 +54,7 @@ it('creates a company in a database, with a token, members and settings', async 
 
 it('creates none over the rows of one that the directory has lost', async () => {
   const id = freshId()
-  const [free] = await sqlIn<{ slot: number }>('DB_TWO', 'SELECT max(slot) + 1 AS slot FROM companies')
+  const [free] = await sqlIn<{ slot: number }>('DB_TWO', `SELECT ${FREE_SLOT} AS slot FROM companies`)
   await insert('companies', { id, name: 'Lost', slot: free?.slot ?? 0, created_at: 0, updated_at: 0 }, 'DB_TWO')
   const lost = { id: 1, company_id: id, company_name: 'a', company_name_key: 'A', created_at: 0, updated_at: 0 }
   await insert('clients', lost, 'DB_TWO')
