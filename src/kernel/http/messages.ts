@@ -17,6 +17,7 @@ export const FORMATS = {
   email: 'an email address such as ada@example.com',
   date: 'a date such as 2026-01-31',
   datetime: 'a date-time with an offset, such as 2026-01-31T09:30:00Z',
+  uuid: 'a UUID',
 }
 const UNITS: Record<string, string> = { string: 'character', array: 'element' }
 

@@ -43,8 +43,8 @@ describe('the email threads of an export', () => {
 
   it('has threads that are refused where a field is missing or of another kind', async () => {
     const { id } = await mintCompany()
-    const paths = async (thread: object) =>
-      issuesOf(await adminCall('POST', `/companies/${id}/imports/email-threads`, thread))
+    const load = (thread: object) => adminCall('POST', `/companies/${id}/imports/email-threads`, thread)
+    const paths = async (thread: object) => issuesOf(await load(thread))
     expect(await paths({})).toEqual(['account_email', 'messages'])
     const thread = { account_email: 'a@b.example', messages: [], id: 'x', legacy_thread_id: '/', deleted: 1 }
     const far = { created_at: '0000-01-01T00:00:00+01:00', updated_at: '9999-12-31T23:59:59-01:00' }
@@ -53,6 +53,7 @@ describe('the email threads of an export', () => {
       ...['id', 'legacy_thread_id', 'last_synced_at', 'created_at', 'updated_at'],
       ...['deleted', 'revision', 'content_revision'],
     ])
+    expect((await load(thread)).body.error.message).toMatch(/^`id` must be a UUID;/)
   })
 
   it('takes a thread with other forms of its times and its id, which stays one thread', async () => {
