@@ -230,6 +230,9 @@ it('has the rows that the request read and wrote and its database time', async (
   expect(line).toMatchObject({ rows_written: 0, database_ms: expect.any(Number), slow_statements: 0 })
   expect(rowsWritten).toBeLessThanOrEqual(1)
 
+  // The token's object looked it up.
+  expect(await lineOf(request(token, 'GET', '/clients'))).toMatchObject({ rows_read: line?.rows_read })
+
   const warm = await lineOf(request(token, 'POST', '/clients', { company_name: 'Box' }), meter.env)
   expect(warm).toMatchObject({ rows_read: expect.any(Number), rows_written: meter.take().rowsWritten })
   expect(warm?.rows_written).toBeGreaterThan(0)
