@@ -191,6 +191,12 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
   let buffer = new ArrayBuffer(FIRST_READ_BYTES)
   let filled = 0
   let length = 0
+  const refuse = async (error: unknown) => {
+    for (const chunk of [...chunks, new Uint8Array(buffer)]) releaseBytes(chunk)
+    lease.release()
+    await discard(reader)
+    throw error
+  }
   for (;;) {
     const read = reader.read(new Uint8Array(buffer, filled))
     const leftMs = Math.min(SILENT_MS, startedAt + bodyBudgetMs(length) - Date.now())
@@ -200,18 +206,13 @@ async function readChunks(body: ReadableStream<Uint8Array>, limitBytes: number, 
     buffer = value.buffer
     filled += value.byteLength
     length += value.byteLength
-    if (length > limitBytes) {
-      for (const chunk of [...chunks, value]) releaseBytes(chunk)
-      lease.release()
-      await discard(reader)
-      throw tooLarge(limitBytes)
-    }
+    if (length > limitBytes) await refuse(tooLarge(limitBytes))
     if (done) break
     const isFull = filled === buffer.byteLength
     if (isFull || lease.bytes > 0) {
       const waitedFrom = Date.now()
       // With the next buffer: whoever waits holds the first only. Other reads show that the lease is used.
-      await lease.resize(isFull ? length + Math.min(READ_BYTES, length) : lease.bytes)
+      await lease.resize(isFull ? length + Math.min(READ_BYTES, length) : lease.bytes).catch(refuse)
       // The sender's deadline excludes the wait for memory.
       startedAt += Date.now() - waitedFrom
     }
