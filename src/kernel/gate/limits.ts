@@ -132,7 +132,7 @@ export function describeLimits({ window, company }: Limits, now: number): string
 export function refusalOf(limits: Limits, now: number): ApiError {
   const all = limitsOf(limits, now)
   const refusing = all.filter(({ left }) => left <= 0).sort((a, b) => a.seconds - b.seconds)
-  const several = { ...all[0], problem: `It counts as several requests, and ${all[0].left} are left` }
+  const several = { ...all[0], problem: `It counts as more requests than are left (${all[0].left})` }
   const { seconds, problem } = refusing.at(-1) ?? several
   return rateLimited(seconds, problem)
 }

@@ -209,6 +209,7 @@ describe('a value', () => {
     [text(0, 5), 'abcdef', 'must have at most 5 characters'],
     [z.string().check(z.minLength(1)), '', 'must have at least 1 character'],
     [z.number(), JSON.parse('1e400'), 'must be in the range of a double'],
+    [z.uuid(), 'x', 'must be a UUID'],
     [z.array(z.string()).check(z.maxLength(2)), ['a', 'b', 'c'], 'must have at most 2 elements'],
   ] as [z.ZodMiniType, unknown, string][])('case %#', (schema, value, expected) => {
     expect(schema.safeParse(value).error?.issues.map(({ message }) => message)).toEqual([expected])
@@ -266,8 +267,8 @@ describe('an error of the request as a whole', () => {
     expect(error.details).toMatchObject({ retry_after: 12 })
     expect(error.headers).toEqual({ 'Retry-After': '12' })
     expect(rateLimited(1).message).toMatch(/retry after 1 second$/)
-    const { message } = refusalOf({ window: { startedAt: 0, count: 201, databaseMs: 0 } }, 0)
-    expect(message).toBe('It counts as several requests, and 99 are left: retry after 60 seconds')
+    const { message } = refusalOf({ window: { startedAt: 0, count: 299, databaseMs: 0 } }, 0)
+    expect(message).toBe('It counts as more requests than are left (1): retry after 60 seconds')
   })
 
   it('says that a description takes no query, without a token', async () => {
