@@ -4,7 +4,7 @@ import { findWorker, killProcess, listDescendants } from '../tools/harness/proce
 import { type RunningDev, startDev } from './servers.ts'
 
 const STOP_MS = 90_000
-const RESPONSE_MS = 10_000
+const RESPONSE_MS = 60_000
 
 export interface DevServer extends RunningDev {
   /** Kills all of its processes, and waits for the end. */

@@ -7,6 +7,7 @@ const HOUR_MS = 3_600_000
 const COMPANY = '/companies/1'
 const WEBHOOKS = `${COMPANY}/webhooks`
 const EVENTS = `${COMPANY}/accounting-events`
+const TOKENS = `${COMPANY}/tokens`
 const INTEGRATIONS = `${COMPANY}/integrations`
 const MEMBERS = `${COMPANY}/members`
 
@@ -135,6 +136,16 @@ describe.skipIf(!hasChromium)(browserSuite('the states of the developer settings
     })
     await openView(page, open.dev.url, 'accounting')
     expect(await rows(page)).toEqual([expect.stringContaining('Dead')])
+  })
+
+  it('say that a long list ends', async () => {
+    const revoked = (count: number) => {
+      const tokens = Array.from({ length: count }, (_, id) => change(TOKENS, { id, state: 'revoked' }))
+      return { [TOKENS]: listOf(...tokens) }
+    }
+    const notes = async (count: number) =>
+      (await show('tokens', revoked(count))).getByText('Of each state at most 1,000 are listed.').count()
+    expect([await notes(999), await notes(1_000)]).toEqual([0, 1])
   })
 
   it('show the reason why nobody can sign in', async () => {

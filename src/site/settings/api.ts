@@ -35,7 +35,8 @@ export type ItemOf<Name extends Endpoint> = ResponseOf<Name> extends { data: (in
 
 export const readMe = (): Promise<Me> => send('GET /me', {})
 
-const LISTED_MAX = 1_000
+/** Of each state of a list. */
+export const LISTED_MAX = 1_000
 
 export type CompanyApi = ReturnType<typeof openCompany>
 

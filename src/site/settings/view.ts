@@ -1,4 +1,4 @@
-import type { CompanyApi } from './api.ts'
+import { type CompanyApi, LISTED_MAX } from './api.ts'
 import { button, type Child, el } from './dom.ts'
 import { type Action, openForm } from './form.ts'
 
@@ -47,7 +47,9 @@ export function listView<Row>({ read, head, empty, item, ...view }: ListView<Row
       const items = rows.map((row) => showItem(scope, item(row, scope)))
       const list = el('ul', { class: 'list', 'aria-label': view.title }, items)
       const shown = items.length > 0 ? list : el('p', { class: 'empty' }, empty)
-      return [showParts(scope, head?.(scope, rows) ?? []), shown]
+      const isLong = items.length >= LISTED_MAX
+      const note = isLong && el('p', { class: 'quiet' }, 'Of each state at most 1,000 are listed.')
+      return [showParts(scope, head?.(scope, rows) ?? []), shown, note]
     },
   }
 }
