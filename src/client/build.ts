@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const ROOT = join(import.meta.dirname, '../..')
-const SOURCE = join(ROOT, 'src/client')
+const SOURCE = import.meta.dirname
+const ROOT = join(SOURCE, '../..')
 /** `npm run check:types` has checked the sources with the types of a browser. */
 const OPTIONS = ['--ignoreConfig', '--declaration', '--rewriteRelativeImportExtensions', '--skipLibCheck', '--strict']
 const TARGET = ['--module', 'nodenext', '--target', 'es2022', '--lib', 'es2022,dom', '--types', '']
