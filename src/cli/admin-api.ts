@@ -98,11 +98,9 @@ export async function* linesOf(bytes: ReadableStream<Uint8Array>): AsyncGenerato
   let rest = ''
   for await (const text of bytes.pipeThrough(new TextDecoderStream('utf-8', { fatal: true }))) {
     const [end = '', ...others] = text.split('\n')
-    rest += end
-    for (const next of others) {
-      yield rest
-      rest = next
-    }
+    const lines = [rest + end, ...others]
+    rest = lines.pop() ?? ''
+    yield* lines
   }
   if (rest !== '') yield rest
 }

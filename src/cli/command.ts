@@ -1,5 +1,5 @@
 import { resolve } from 'node:path'
-import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
+import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import { ApiError } from '../client/errors.ts'
 // Sets the messages of every schema.
@@ -74,13 +74,10 @@ function usageOf(prefix: string, described: Arguments): string {
 
 /** Reads a command line strictly. `prefix` begins the usage in errors. @throws CommandError */
 export function readArguments<A extends Arguments>(args: string[], prefix: string, described: A): Values<A> {
-  const options: ParseArgsOptionsConfig = {}
-  for (const { usage } of Object.values(described)) {
-    for (const [, name = '', value] of usage.matchAll(/--([a-z-]+)( [^\s|])?/g)) {
-      options[name] = { type: value === undefined ? 'boolean' : 'string' }
-    }
-  }
+  const named = Object.values(described).flatMap(({ usage }) => [...usage.matchAll(/--([a-z-]+)( [^\s|])?/g)])
+  const types = named.map(([, name, value]) => [name, { type: value === undefined ? 'boolean' : 'string' }] as const)
   try {
+    const options = Object.fromEntries(types)
     const { tokens, positionals } = parseArgs({ args, options, allowPositionals: true, tokens: true })
     const chosen = tokens.filter((token) => token.kind === 'option')
     const given = chosen.map(({ name, value }): Given => ({ name: `--${name}`, text: value ?? 'true' }))

@@ -75,23 +75,23 @@ function joinElements(company: SeedInput['company'], elements: Element[]): SeedI
 }
 
 function listElements(file: SeedInput): Element[] {
-  const listOf = (list: Element['list'], values: object[] = []) =>
-    values.map((value): Element => ({ list, value, rows: 1, bytes: bytesOf(value) }))
   const hasNumber = ({ invoice }: Order) => !invoice || invoice.number !== undefined
-  const orders = (file.orders ?? []).toSorted((a, b) => Number(hasNumber(b)) - Number(hasNumber(a)))
-  const integrations = Object.entries(file.integrations ?? {}).map(([kind, value]) => ({ [kind]: value }))
-  return [
-    ...listOf('order_statuses', numbered(file.order_statuses)),
-    ...listOf('taxes', file.taxes),
-    ...listOf('clients', file.clients),
-    ...listOf('catalog_items', file.catalog_items),
-    ...orders.map((value): Element => ({ list: 'orders', value, rows: rowsOf(value), bytes: bytesOf(value) })),
-    ...listOf('thread_contexts', file.thread_contexts),
-    ...listOf('integrations', integrations),
-  ]
+  const lists: Record<Element['list'], object[] | undefined> = {
+    order_statuses: numbered(file.order_statuses),
+    taxes: file.taxes,
+    clients: file.clients,
+    catalog_items: file.catalog_items,
+    orders: file.orders?.toSorted((a, b) => Number(hasNumber(b)) - Number(hasNumber(a))),
+    thread_contexts: file.thread_contexts,
+    integrations: Object.entries(file.integrations ?? {}).map(([kind, value]) => ({ [kind]: value })),
+  }
+  return Object.entries(lists).flatMap(([list, values = []]) =>
+    values.map((value) => ({ list: list as Element['list'], value, rows: rowsOf(value), bytes: bytesOf(value) })),
+  )
 }
 
-const rowsOf = ({ invoice, artworks = [] }: Order) => {
+/** The rows of an element: only an order has more than one. */
+function rowsOf({ invoice, artworks = [] }: Partial<Order>): number {
   const { items = [], payments = [] } = invoice ?? {}
   return (invoice ? 2 : 1) + items.length + payments.length + artworks.length
 }
