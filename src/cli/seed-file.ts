@@ -11,6 +11,7 @@ import { countFile, type Difference } from '../operation/copies/seed/load.ts'
 import { deriveRows, findDuplicates, NAMES, TABLES } from '../operation/copies/seed/rows.ts'
 import { type AdminApi, linesOf } from './admin-api.ts'
 import { CommandError, resolvePath } from './command.ts'
+import { plural } from './operator.ts'
 import { readExport, splitSeedFile, threadOf } from './split-file.ts'
 
 /** Limits the listed problems of a file, so that its one line stays readable. */
@@ -136,15 +137,12 @@ export async function importSeed(api: AdminApi, input: SeedInput, name: string, 
 }
 
 function describeCounts(file: SeedFile): string {
-  const { company } = file
-  const counts = countFile(file)
-  const parts = NAMES.flatMap((name) => {
-    const { noun } = TABLES[name]
-    const count = counts[name] ?? 0
-    const plural = /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`
-    return count > 0 ? [`${count} ${count === 1 ? noun : plural}`] : []
+  const counts = Object.entries(countFile(file)).map(([name, count]) => {
+    const { noun } = TABLES[name as keyof typeof TABLES]
+    return plural(count, noun, /[sx]$/.test(noun) ? `${noun}es` : `${noun}s`)
   })
-  return `Loaded company ${company.id} (${company.name})${parts.length > 0 ? `: ${parts.join(', ')}` : ''}.`
+  const { id, name } = file.company
+  return `Loaded company ${id} (${name})${counts.length > 0 ? `: ${counts.join(', ')}` : ''}.`
 }
 
 const DIFFERENCES_MAX = 20

@@ -66,12 +66,11 @@ function reserveIds({ company, clients = [], orders = [] }: SeedInput): SeedInpu
 }
 
 function joinElements(company: SeedInput['company'], elements: Element[]): SeedInput {
-  const part: Record<string, unknown> & SeedInput = { company }
-  for (const { list, value } of elements) {
-    if (list === 'integrations') part.integrations = { ...part.integrations, ...value }
-    else part[list] = [...(part[list] ?? []), value] as never
-  }
-  return part
+  const lists = Object.entries(Object.groupBy(elements, ({ list }) => list)).map(([list, group]) => {
+    const values = group.map(({ value }) => value)
+    return [list, list === 'integrations' ? Object.assign({}, ...values) : values]
+  })
+  return { company, ...Object.fromEntries(lists) }
 }
 
 function listElements(file: SeedInput): Element[] {
@@ -126,10 +125,8 @@ export function threadOf(line: string): string | null {
  * @throws RangeError for lines that are no complete export
  */
 export async function readExport(lines: AsyncIterable<string> | Iterable<string>) {
-  const file: Record<string, unknown[]> = Object.fromEntries(LISTS.map((name) => [name, []]))
-  const integrations: string[] = []
+  const lists = new Map(['company', 'integrations', ...LISTS, 'end'].map((type): [string, unknown[]] => [type, []]))
   const owners = new Map<string, object>()
-  let company: SeedInput['company'] | undefined
   let [number, last] = [0, '']
   for await (const text of lines) {
     number++
@@ -137,20 +134,20 @@ export async function readExport(lines: AsyncIterable<string> | Iterable<string>
     const parsed = parseJson(text)
     if (parsed === undefined) throw new RangeError(`line ${number} is not JSON`)
     const { type, data } = Object(parsed)
-    if (type === 'company' && company) throw new RangeError(`line ${number} begins another export`)
+    const list = lists.get(type)
+    if (!list) throw new RangeError(`line ${number} has a type that no export has`)
+    if (type === 'company' && list.length > 0) throw new RangeError(`line ${number} begins another export`)
+    list.push(data)
     last = type
-    if (type === 'company') company = data
-    else if (type === 'integrations') integrations.push(...Object.keys(Object(data)))
-    else if (type !== 'end' && !Object.hasOwn(file, type))
-      throw new RangeError(`line ${number} has a type that no export has`)
-    else file[type]?.push(data)
     if (!data?.external_id) continue
     // Where it went from one row to another meanwhile, the row that was read later has it.
     const owner = `${type} ${data.external_id}`
     Object.assign(owners.get(owner) ?? {}, { external_id: null })
     owners.set(owner, data)
   }
+  const { company: [company] = [], integrations = [], end: _end, ...file } = Object.fromEntries(lists)
   if (!company || last !== 'end')
     throw new RangeError('the export is incomplete: its first line must be of the type `company`, its last of `end`')
-  return { file: { company, ...file } as SeedInput, integrations }
+  const kinds = integrations.flatMap((each) => Object.keys(Object(each)))
+  return { file: { company, ...file } as SeedInput, integrations: kinds }
 }
