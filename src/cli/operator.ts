@@ -83,7 +83,7 @@ function toCommand<C extends Contract, A extends Arguments>(
   { contract: { path, body }, arguments: described, find }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
-  const send = async (service: Connection, values: Values<A>) => {
+  return operation(described, async (service, values) => {
     const [[key, id] = ['', '']] = Object.entries(values)
     const found = find && (await service.call(find, { query: { id: String(id) } })).data[0]
     if (find && !found) throw new CommandError(`There is no ${key.replace('_id', '')} ${id}.`)
@@ -91,8 +91,7 @@ function toCommand<C extends Contract, A extends Arguments>(
     // The service validates them.
     const request = { params: { ...values, ...found }, [body ? 'body' : 'query']: Object.fromEntries(fields) }
     await run(service, request as RequestOf<C>, values)
-  }
-  return operation(described, send)
+  })
 }
 
 export function formatTable(headings: string[], rows: readonly (readonly Cell[])[]): string {
