@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import * as z from 'zod/mini'
 import { ApiError } from '../client/errors.ts'
+import type { Contract } from '../kernel/api/contract.ts'
 // Sets the messages of every schema.
 import '../kernel/http/messages.ts'
 
@@ -27,6 +28,8 @@ export interface Argument<T> {
   usage: string
   /** Lines on its options, for the end of the help. */
   help?: string
+  /** Finds the company of a unique id: a list of all companies that takes it. */
+  find?: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }
   /** @throws CommandError when the words do not fit */
   read: (given: Given[]) => T
 }

@@ -19,8 +19,6 @@ type Fitting<C extends Contract, A extends Arguments> = {
 interface Row<C extends Contract, A extends Arguments> {
   contract: C
   arguments: A & Fitting<C, A>
-  /** Finds the company: a list of all companies that takes the first argument, a unique id. */
-  find?: Contract & { response: z.ZodMiniType<{ data: { company_id: number }[] }> }
 }
 
 export function request<C extends Contract, A extends Arguments>(
@@ -80,13 +78,13 @@ export function operation<A extends Arguments>(
 }
 
 function toCommand<C extends Contract, A extends Arguments>(
-  { contract: { path, body }, arguments: described, find }: Row<C, A>,
+  { contract: { path, body }, arguments: described }: Row<C, A>,
   run: (service: Connection, request: RequestOf<C>, values: Values<A>) => Promise<void>,
 ): Command {
   return operation(described, async (service, values) => {
-    const [[key, id] = ['', '']] = Object.entries(values)
-    const found = find && (await service.call(find, { query: { id: String(id) } })).data[0]
-    if (find && !found) throw new CommandError(`There is no ${key.replace('_id', '')} ${id}.`)
+    const [[key, { find }] = ['', { find: undefined }]] = Object.entries<Argument<unknown>>(described)
+    const found = find && (await service.call(find, { query: { id: String(values[key]) } })).data[0]
+    if (find && !found) throw new CommandError(`There is no ${key.replace('_id', '')} ${values[key]}.`)
     const fields = Object.entries(values).filter(([name]) => name !== 'target' && !path.includes(`{${name}}`))
     // The service validates them.
     const request = { params: { ...values, ...found }, [body ? 'body' : 'query']: Object.fromEntries(fields) }

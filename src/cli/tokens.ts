@@ -24,7 +24,7 @@ const duration = z.string().check(z.regex(/^\d{1,6}[smhd]$/, 'must be a time suc
 const toSeconds = z.transform((text: string) => Number(text.slice(0, -1)) * (UNITS[text.slice(-1)] ?? 0))
 const overlap = z.pipe(duration, toSeconds).check(z.refine((seconds) => seconds <= 7 * 86_400, 'must be at most 7d'))
 
-const ID = required('ID', idText)
+const ID = { ...required('ID', idText), find: api.listAllTokens }
 
 await runCommand('tokens', HELP, {
   create: request({
@@ -59,7 +59,6 @@ await runCommand('tokens', HELP, {
   rotate: request({
     contract: api.rotateToken,
     arguments: { token_id: ID, overlap_seconds: optional('--overlap TIME', overlap) },
-    find: api.listAllTokens,
     print: ({ token }) => token,
   }),
   revoke: operation({ token_id: ID }, async (service, { token_id }) => {

@@ -26,7 +26,7 @@ Events:
 The delivery to a new endpoint starts within a minute where 'dev' runs on the data, within 5 minutes where the service
 is deployed; from then on with each change.`
 
-const ID = required('ID', api.readWebhook.params.shape.endpoint_id)
+const ID = { ...required('ID', api.readWebhook.params.shape.endpoint_id), find: api.listAllWebhooks }
 const ENABLED: Argument<boolean | undefined> = {
   usage: '[--enable | --disable]',
   read: (given) => onlyOne(given) && given[0]?.name === '--enable',
@@ -58,7 +58,6 @@ await runCommand('webhooks', HELP, {
   }),
   update: request({
     contract: api.updateWebhook,
-    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID, url: optional('--url URL', TEXT), event_types: EVENTS, enabled: ENABLED },
     print: ({ id, removed_changes: removed, ...endpoint }, { enabled, url }, { deliveries }) => {
       const lost = enabled && removed > 0 ? ` ${removed} older changes are no longer kept: read the lists again.` : ''
@@ -68,19 +67,16 @@ await runCommand('webhooks', HELP, {
   }),
   'rotate-secret': request({
     contract: api.rotateWebhookSecret,
-    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     print: ({ secret }) => `Secret  ${secret}`,
   }),
   delete: request({
     contract: api.deleteWebhook,
-    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     print: ({ id, url }) => `Deleted ${id} (${url}).`,
   }),
   replay: request({
     contract: api.replayWebhook,
-    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID, from: FROM, to: TO },
     print: ({ id, enabled }, { from, to }, { deliveries }) => {
       const when = enabled ? deliveries : 'once the endpoint is enabled.'
@@ -89,7 +85,6 @@ await runCommand('webhooks', HELP, {
   }),
   deliveries: listing({
     contract: api.listWebhookDeliveries,
-    find: api.listAllWebhooks,
     arguments: { endpoint_id: ID },
     columns: {
       CHANGE: 'sequence',
