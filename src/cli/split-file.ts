@@ -98,14 +98,13 @@ function rowsOf({ invoice, artworks = [] }: Partial<Order>): number {
 /** Finds the ids in other parts of the file to which a part refers. */
 function findKnown(file: SeedInput): (part: SeedInput) => KnownIds {
   const idsOf = (of: SeedInput, name: keyof KnownIds) => new Set(of[name]?.map(({ id }) => id))
-  const all = Object.fromEntries(REFERENCES.map(([, , to]) => [to, idsOf(file, to)]))
+  const references = REFERENCES.map(([from, field, to]) => ({ from, field, to, ids: idsOf(file, to) }))
   return (part) => {
     const orders = part.orders ?? []
     const rows = { orders, invoices: orders.flatMap(({ invoice }) => invoice ?? []) }
-    const known = REFERENCES.map(([from, field, to]) => {
-      const own = idsOf(part, to)
-      const ids = rows[from].map((row): number => Reflect.get(row, field))
-      return [to, [...new Set(ids.filter((id) => all[to]?.has(id) && !own.has(id)))]] as const
+    const known = references.map(({ from, field, to, ids }) => {
+      const used = new Set(rows[from].map((row): number => Reflect.get(row, field)))
+      return [to, [...used.intersection(ids).difference(idsOf(part, to))]] as const
     })
     return Object.fromEntries(known.filter(([, ids]) => ids.length > 0))
   }
