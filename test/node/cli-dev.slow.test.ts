@@ -150,7 +150,7 @@ describe('npm run dev', () => {
         (response) => response.ok,
         () => false,
       )
-    await expect.poll(isServing, { timeout: 60_000, interval: 200 }).toBe(true)
+    await expect.poll(isServing, { timeout: 240_000, interval: 200 }).toBe(true)
     const processes = listDescendants(pid)
     onTestFinished(() => [pid, ...processes.map((each) => each.pid)].forEach(killProcess))
     expect(processes.map(({ name }) => name).join()).toContain('workerd')

@@ -24,7 +24,7 @@ export async function listen(handle: RequestListener) {
 
 // For what hangs: a busy machine is slower by far than a quiet one.
 const READY_MS = 540_000
-const STOP_MS = 60_000
+const STOP_MS = 240_000
 const PAUSE_MS = 50
 
 export type RunningDev = Awaited<ReturnType<typeof startDev>>

@@ -154,7 +154,7 @@ describe('a company whose rows its database has lost', () => {
   ] as const
 
   it('is 503, and not a company without data, which integrators would copy', async () => {
-    await sqlIn('DB', "UPDATE companies SET database = 'DB_TWO', database_slot = 1001 WHERE id = ?", here.id)
+    await sqlIn('DB', "UPDATE companies SET database = 'DB_TWO', database_slot = 511 WHERE id = ?", here.id)
     for (const [method, path, body] of routes) {
       const { status, headers } = await here.call(method, path, body)
       expect([status, headers.get('retry-after')]).toEqual([503, '2'])

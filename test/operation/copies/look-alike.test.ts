@@ -53,7 +53,7 @@ it('a move switches its own company only, and only while that refuses writes', a
   const states = 'SELECT state, database FROM companies LEFT JOIN company_guards ON company_id = id WHERE id = ?'
   const statesOf = ({ id }: typeof shop) => sql(states, id)
   const close = () =>
-    closeSource(shop.context, { source: 'DB', destination: 'DB_TWO', slot: 900, by: operatorOf(shop.id) })
+    closeSource(shop.context, { source: 'DB', destination: 'DB_TWO', slot: 510, by: operatorOf(shop.id) })
   await leave(neighbour.id)
   expect([await close(), await statesOf(shop)]).toEqual([false, [{ state: null, database: null }]])
   await sql("UPDATE company_guards SET state = 'read_only' WHERE company_id = ?", neighbour.id)
