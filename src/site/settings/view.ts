@@ -48,7 +48,8 @@ export function listView<Row>({ read, head, empty, item, ...view }: ListView<Row
       const list = el('ul', { class: 'list', 'aria-label': view.title }, items)
       const shown = items.length > 0 ? list : el('p', { class: 'empty' }, empty)
       const isLong = items.length >= LISTED_MAX
-      const note = isLong && el('p', { class: 'quiet' }, 'Of each state at most 1,000 are listed.')
+      const most = LISTED_MAX.toLocaleString('en')
+      const note = isLong && el('p', { class: 'quiet' }, `Of each state at most ${most} are listed.`)
       return [showParts(scope, head?.(scope, rows) ?? []), shown, note]
     },
   }
