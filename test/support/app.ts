@@ -88,7 +88,7 @@ const homes = new Map<unknown, Home>()
 /**
  * Of the test file that runs. `minted` counts companies: the second one that it makes before its tests lives in the second
  * database. Those of a test, whose order is random, live in the first one unless it says otherwise. With `isFar` all are in
- * the second database, from slot 1,023 down, with ids near 2^48.
+ * the second database, from slot 1,023 down, with ids near 2^48. With `isIsolated` everything is removed before and after it.
  */
 export const testFile = { minted: 0, isFar: false, isIsolated: false }
 

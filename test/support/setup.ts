@@ -13,6 +13,7 @@ captureLog()
 const { testPath = '' } = expect.getState()
 const wasIsolated = testFile.isIsolated
 testFile.isIsolated = testPath.includes('.isolated.')
+// Ids and slots matter most to lists, searches and the feed.
 testFile.isFar = /\/resources\/(changes|clients|orders)\/[\w-]+\.test\.ts$/.test(testPath)
 testFile.minted = 0
 beforeEach(() => {
